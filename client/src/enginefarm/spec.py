@@ -1,0 +1,169 @@
+"""What a person asks for: the body of ``POST /v1/builds``.
+
+Every field is allow-listed; a misspelt one is refused and the nearest is named. The defaults
+here are the only defaults.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from enginefarm.digest import Digest
+from enginefarm.target import Target
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$")]
+LabelValue = Annotated[str, StringConstraints(max_length=128)]
+Dim = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ShapeRange(_Strict):
+    """The smallest, most usual and largest shape of one input."""
+
+    min: list[Dim]
+    opt: list[Dim]
+    max: list[Dim]
+
+
+Profile = dict[Name, ShapeRange]
+"""One optimization profile: a shape range for each dynamic input."""
+
+
+class GraphOptimization(StrEnum):
+    """How far ONNX Runtime rewrites the graph before it is saved."""
+
+    NONE = "none"
+    BASIC = "basic"
+    EXTENDED = "extended"
+    ALL = "all"
+
+
+class CompileOptions(_Strict):
+    """How to build. ``None`` means the backend's own default."""
+
+    optimization_level: Annotated[int, Field(ge=0, le=5)] | None = None
+    workspace_mib: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
+    graph_optimization: GraphOptimization | None = None
+
+
+class BenchmarkOptions(_Strict):
+    """How to measure: warm up, then run until the median is stable.
+
+    Times are milliseconds, ``stable_within`` is the largest relative change of the median between
+    consecutive windows.
+    """
+
+    warmup_ms: Annotated[int, Field(ge=0, le=60_000)] = 200
+    min_iterations: Annotated[int, Field(ge=10, le=1_000_000)] = 50
+    min_duration_ms: Annotated[int, Field(ge=0, le=600_000)] = 1000
+    max_duration_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 15_000
+    stable_within: Annotated[float, Field(gt=0, le=1)] = 0.02
+    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+
+
+class StageOptions(_Strict):
+    """Options by the stage they belong to."""
+
+    compile: CompileOptions = CompileOptions()
+    benchmark: BenchmarkOptions = BenchmarkOptions()
+
+
+class Metric(StrEnum):
+    """What a gate may look at; units are in the names."""
+
+    COSINE = "cosine"
+    SNR_DB = "snr_db"
+    MAX_ABS_ERROR = "max_abs_error"
+    MEAN_ABS_ERROR = "mean_abs_error"
+    TOP1_AGREEMENT = "top1_agreement"
+    LATENCY_P50_MS = "latency_p50_ms"
+    LATENCY_P99_MS = "latency_p99_ms"
+    ENGINE_BYTES = "engine_bytes"
+
+
+class Unmeasured(StrEnum):
+    """What a gate does when nothing here can measure its metric."""
+
+    FAIL = "fail"
+    WAIT = "wait"
+
+
+class Gate(_Strict):
+    """A bound on a metric. An artifact that misses it is quarantined, not published."""
+
+    metric: Metric
+    at_least: float | None = None
+    at_most: float | None = None
+    output: Name | None = Field(default=None, description="One output only; absent: the worst.")
+    target: Target | None = Field(default=None, description="One target only; absent: all.")
+    if_unmeasured: Unmeasured = Unmeasured.FAIL
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> Self:
+        if self.at_least is None and self.at_most is None:
+            message = "a gate needs at_least or at_most"
+            raise ValueError(message)
+        return self
+
+
+class SyntheticInput(_Strict):
+    """How to make one input when no evaluation dataset is given.
+
+    Either a constant ``value`` or uniform values from ``low`` to ``high`` inclusive.
+    """
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @model_validator(mode="after")
+    def _is_one_or_the_other(self) -> Self:
+        bounded = self.low is not None and self.high is not None and self.low <= self.high
+        neither = self.low is None and self.high is None
+        if (self.value is not None and neither) or (self.value is None and bounded):
+            return self
+        message = "give either value, or low and high with low <= high"
+        raise ValueError(message)
+
+
+class Limits(_Strict):
+    """The three clocks of a job, in seconds; absent: the operator's."""
+
+    pending_s: Annotated[int, Field(ge=1, le=30 * 86_400)] | None = None
+    running_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    silent_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
+
+
+class BuildSpec(_Strict):
+    """A build: one model for one or more targets."""
+
+    model: Digest
+    targets: Annotated[list[Target], Field(min_length=1, max_length=32)]
+    profiles: Annotated[list[Profile], Field(max_length=16)] = []
+    options: StageOptions = StageOptions()
+    gates: Annotated[list[Gate], Field(max_length=32)] = []
+    evaluation: Digest | None = Field(
+        default=None, description="A dataset; absent: seeded synthetic inputs, and reports say so."
+    )
+    synthetic: dict[Name, SyntheticInput] = {}
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
+    priority: Annotated[int, Field(ge=0, le=9, description="0 is the most urgent.")] = 5
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
+    wait_for_node: Annotated[int, Field(ge=0, le=30 * 86_400)] = Field(
+        default=0, description="Seconds to wait for a node that serves a target; 0: refuse at once."
+    )
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _targets_differ(self) -> Self:
+        if len(set(self.targets)) != len(self.targets):
+            message = "the same target is named twice"
+            raise ValueError(message)
+        return self

@@ -1,0 +1,93 @@
+"""The states and stages of things, by the names used in URLs, rows, logs and pages.
+
+Which move is legal is decided in one place, ``tasks.lifecycle``; here are only the names.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """A step of a build on one target, in the order in which they run."""
+
+    CHECK = "check"
+    COMPILE = "compile"
+    BENCHMARK = "benchmark"
+    PUBLISH = "publish"
+
+
+class JobState(StrEnum):
+    """Where one stage of a build on one target stands."""
+
+    WAITING = "waiting"
+    QUEUED = "queued"
+    RUNNING = "running"
+    UPLOADED = "uploaded"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return self in TERMINAL_JOB_STATES
+
+
+TERMINAL_JOB_STATES = frozenset(
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.EXPIRED}
+)
+
+
+class BuildState(StrEnum):
+    """Where a build stands; ``partial`` means some targets were published and some were not."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return self not in {BuildState.PENDING, BuildState.RUNNING}
+
+
+class ArtifactState(StrEnum):
+    """Whether deployers may fetch an artifact."""
+
+    QUARANTINED = "quarantined"
+    PUBLISHED = "published"
+    REVOKED = "revoked"
+
+
+class NodeState(StrEnum):
+    """Whether a node takes work."""
+
+    ACTIVE = "active"
+    DRAINING = "draining"
+    OFFLINE = "offline"
+
+
+class Blame(StrEnum):
+    """Whose fault a failure is; it decides what happens next.
+
+    The person's is never retried; the node's is retried on another node up to a limit; the farm's
+    waits and resumes.
+    """
+
+    PERSON = "person"
+    NODE = "node"
+    FARM = "farm"
+
+
+class Scope(StrEnum):
+    """What an API key may do. ``admin`` includes the others."""
+
+    SUBMIT = "submit"
+    READ = "read"
+    DEPLOY = "deploy"
+    ADMIN = "admin"

@@ -1,0 +1,56 @@
+"""Which queue a job goes to, and which queues a node serves. Pure.
+
+A queue is ``<stage>.<arch>``. The architecture alone routes; whether the node that hears the ring
+has the backend, in the version that the key names, is asked at the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from enginefarm.state import Stage
+from enginefarm.target import ARCHITECTURES, Target
+from tasks.messages import BackendDescription, NodeDescription
+
+NODE_STAGES = (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
+"""Stages that run on nodes; ``publish`` runs in the control plane."""
+
+
+def queue_for(stage: Stage, target: Target) -> str:
+    """Return the queue of a stage on a target."""
+    return f"{stage}.{target.arch}"
+
+
+def all_queues() -> list[str]:
+    """Return every queue there can be; Celery is told all of them and makes no other."""
+    return [f"{stage}.{arch}" for stage in NODE_STAGES for arch in ARCHITECTURES]
+
+
+def queues_served(node: NodeDescription) -> list[str]:
+    """Return the queues a node consumes, from what its backends build and measure."""
+    served = {
+        f"{stage}.{arch}"
+        for backend in node.backends
+        for stage in node.stages
+        if stage in NODE_STAGES
+        for arch in (backend.measures if stage is Stage.BENCHMARK else backend.builds)
+    }
+    return sorted(served)
+
+
+def backend_for(
+    backends: Iterable[BackendDescription], stage: Stage, target: Target, version: str | None = None
+) -> BackendDescription | None:
+    """Return the backend that can do ``stage`` for ``target``, in ``version`` if one is named."""
+    for backend in backends:
+        able = backend.measures if stage is Stage.BENCHMARK else backend.builds
+        if backend.name != target.backend or target.arch not in able:
+            continue
+        if version is None or backend.version == version:
+            return backend
+    return None
+
+
+def serves(node: NodeDescription, stage: Stage, target: Target, version: str | None = None) -> bool:
+    """Tell whether a node can do ``stage`` for ``target``."""
+    return stage in node.stages and backend_for(node.backends, stage, target, version) is not None

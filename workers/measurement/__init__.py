@@ -1,0 +1,1 @@
+"""Latency, accuracy and the machine they were measured on, as data."""
