@@ -1,0 +1,109 @@
+"""Datasets: take named arrays in as ``.npz`` without pickles, and tell what the farm has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from api import views
+from api.auth import Entrance, needs, settings_of
+from api.declared import require_digest_sent, require_known_fields
+from api.openapi import KEYED, problems
+from api.parameters import DigestPath
+from api.settings import ApiSettings
+from api.uploads import RAW, Upload, received, require_plain, stem_of
+from enginefarm.state import Scope
+from enginefarm.views import DatasetView
+from storage import blobs, catalogue
+from tasks.datasets import scan_npz
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
+DATASET_FILE = "dataset.npz"
+_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        RAW: {"schema": {"type": "string", "format": "binary"}},
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["file"],
+                "properties": {
+                    "file": {
+                        "type": "string",
+                        "format": "binary",
+                        "description": "What numpy.savez writes: one array for each input.",
+                    },
+                    "name": {"type": "string", "description": "A name to show."},
+                    "digest": {"type": "string", "description": "sha256:…, checked on arrival."},
+                },
+            }
+        },
+    },
+}
+Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
+Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
+
+
+@router.post(
+    "",
+    summary="Upload a dataset",
+    status_code=201,
+    response_model=DatasetView,
+    responses={200: {"model": DatasetView, "description": "The farm has these bytes already."}}
+    | problems(*KEYED, 413, 422),
+    openapi_extra={"requestBody": _BODY},
+)
+async def upload(
+    request: Request,
+    response: Response,
+    entrance: Submitter,
+    name: Annotated[str | None, Query(description="A name to show; for a bare body.")] = None,
+) -> DatasetView:
+    """Take a dataset in one request, as the bare bytes of an ``.npz`` file or as a form."""
+    await run_in_threadpool(entrance.caller)
+    settings = settings_of(request)
+    wanted = request.headers.get("repr-digest")
+    async with received(
+        request, spool=settings.spool_dir, raw_name=name or DATASET_FILE, max_files=1
+    ) as sent:
+        view = await run_in_threadpool(_take, entrance, sent, settings, wanted)
+    response.status_code = 200 if view.existed else 201
+    response.headers["Location"] = f"/v1/datasets/{view.digest}"
+    return view
+
+
+@router.get("/{digest}", summary="Show a dataset", responses=problems(*KEYED, 404))
+def show(digest: DigestPath, entrance: Reader) -> DatasetView:
+    """Return one dataset: its arrays and how many samples they hold."""
+    with entrance.transaction() as (session, caller):
+        return views.dataset(catalogue.get_dataset(session, caller.tenant_id, digest))
+
+
+def _take(
+    entrance: Entrance, sent: Upload, settings: ApiSettings, wanted: str | None
+) -> DatasetView:
+    """Check what was sent, keep the bytes, then the row."""
+    require_known_fields(sent)
+    file = sent.files[0]
+    require_digest_sent(sent, file, wanted)
+    shown = require_plain(sent.fields.get("name") or stem_of(file.name, ".npz"), "a dataset's name")
+    scan = scan_npz(
+        file.path,
+        max_bytes=settings.max_dataset_bytes,
+        max_expanded_bytes=settings.max_dataset_expanded_bytes,
+    )
+    entrance.farm.objects.put_file(file.digest, file.path, RAW)
+    with entrance.transaction() as (session, caller):
+        blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
+        row, existed = catalogue.add_dataset(
+            session,
+            caller.tenant_id,
+            digest=file.digest,
+            name=shown,
+            size=file.size,
+            samples=scan.samples,
+            arrays=[array.model_dump(mode="json") for array in scan.arrays],
+        )
+        return views.dataset(row, existed=existed)

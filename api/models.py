@@ -1,0 +1,190 @@
+"""Models: take an ONNX file and its external data in, and tell what the farm has.
+
+The file is scanned, never loaded. Nothing is kept of an upload that is refused; the same bytes
+twice are one model.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from api import views
+from api.auth import Entrance, needs, settings_of
+from api.declared import require_digest_sent, require_known_fields
+from api.openapi import KEYED, problems
+from api.parameters import DigestPath
+from api.uploads import RAW, ReceivedFile, Upload, received, require_plain, stem_of
+from enginefarm.digest import canonical_json, digest_of
+from enginefarm.errors import InvalidModel, InvalidRequest
+from enginefarm.model_file import ModelScan, check_external, scan_model
+from enginefarm.nearest import did_you_mean
+from enginefarm.state import Scope
+from enginefarm.views import ModelView
+from storage import blobs, catalogue
+
+router = APIRouter(prefix="/v1/models", tags=["models"])
+MODEL_FILE = "model.onnx"
+_RESERVED = {MODEL_FILE, "model.plan", "dataset.npz"}
+_BODY: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["file"],
+                "properties": {
+                    "file": {
+                        "type": "array",
+                        "items": {"type": "string", "format": "binary"},
+                        "description": "The .onnx file, and each file of its external data.",
+                    },
+                    "name": {"type": "string", "description": "A name to show."},
+                    "digest": {
+                        "type": "string",
+                        "description": "sha256:… of the .onnx file, checked on arrival.",
+                    },
+                },
+            }
+        },
+        RAW: {"schema": {"type": "string", "format": "binary"}},
+    },
+}
+Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
+Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
+
+
+@router.post(
+    "",
+    summary="Upload a model",
+    status_code=201,
+    response_model=ModelView,
+    responses={200: {"model": ModelView, "description": "The farm has these bytes already."}}
+    | problems(*KEYED, 413, 422),
+    openapi_extra={"requestBody": _BODY},
+)
+async def upload(
+    request: Request,
+    response: Response,
+    entrance: Submitter,
+    name: Annotated[str | None, Query(description="A name to show; for a bare body.")] = None,
+) -> ModelView:
+    """Take a model in one request: a form with files, or the bare bytes of one ``.onnx`` file."""
+    await run_in_threadpool(entrance.caller)
+    settings = settings_of(request)
+    wanted = request.headers.get("repr-digest")
+    async with received(
+        request,
+        spool=settings.spool_dir,
+        raw_name=name or MODEL_FILE,
+        max_files=settings.max_model_files,
+    ) as sent:
+        view = await run_in_threadpool(_take, entrance, sent, name, wanted)
+    response.status_code = 200 if view.existed else 201
+    response.headers["Location"] = f"/v1/models/{view.digest}"
+    return view
+
+
+@router.get(
+    "",
+    summary="List models",
+    responses=problems(*KEYED),
+)
+def list_models(
+    entrance: Reader, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> list[ModelView]:
+    """Return the newest models first."""
+    with entrance.transaction() as (session, caller):
+        rows = catalogue.list_models(session, caller.tenant_id, limit)
+        return [views.model(row) for row in rows]
+
+
+@router.get("/{digest}", summary="Show a model", responses=problems(*KEYED, 404))
+def show(digest: DigestPath, entrance: Reader) -> ModelView:
+    """Return one model: its files, inputs, outputs and operator sets."""
+    with entrance.transaction() as (session, caller):
+        return views.model(catalogue.get_model(session, caller.tenant_id, digest))
+
+
+def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None) -> ModelView:
+    """Check what was sent, keep the bytes, then the row, so that no row names bytes we lack."""
+    require_known_fields(sent)
+    main, external = _split(sent)
+    require_digest_sent(sent, main, wanted)
+    shown = require_plain(name or sent.fields.get("name") or stem_of(main.name, ".onnx"), "a model's name")
+    scan = scan_model(main.path)
+    check_external(scan, {file.name: file.size for file in external})
+    _require_referenced(scan, external)
+    main.name = MODEL_FILE
+    files = [main, *external]
+    objects = entrance.farm.objects
+    for file in files:
+        objects.put_file(file.digest, file.path, RAW)
+    with entrance.transaction() as (session, caller):
+        for file in files:
+            blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
+        listing = _listing(files)
+        row, existed = catalogue.add_model(
+            session,
+            caller.tenant_id,
+            digest=digest_of(canonical_json({"files": listing})),
+            name=shown,
+            size=sum(file.size for file in files),
+            files=listing,
+            interface=_interface(scan),
+        )
+        return views.model(row, existed=existed)
+
+
+def _listing(files: list[ReceivedFile]) -> list[dict[str, Any]]:
+    return [
+        {"digest": file.digest, "name": file.name, "size": file.size}
+        for file in sorted(files, key=lambda file: file.name)
+    ]
+
+
+def _interface(scan: ModelScan) -> dict[str, Any]:
+    return {
+        "inputs": [tensor.model_dump(mode="json") for tensor in scan.inputs],
+        "outputs": [tensor.model_dump(mode="json") for tensor in scan.outputs],
+        "opsets": dict(scan.opsets),
+        "node_count": scan.node_count,
+    }
+
+
+def _split(sent: Upload) -> tuple[ReceivedFile, list[ReceivedFile]]:
+    """Return the model file and its external data: the one ``.onnx`` file, else the only file."""
+    models = [file for file in sent.files if file.name.lower().endswith(".onnx")]
+    if not models and len(sent.files) == 1:
+        models = sent.files
+    if len(models) != 1:
+        raise InvalidRequest(
+            f"{len(models)} of the {len(sent.files)} files end in .onnx.",
+            code="one_model_file",
+            why="A model is one .onnx file; the other files are its external data.",
+            fix="Send exactly one .onnx file in a request.",
+        )
+    external = [file for file in sent.files if file is not models[0]]
+    for file in external:
+        if file.name in _RESERVED:
+            raise InvalidRequest(
+                f"External data cannot be called {file.name!r}.",
+                code="bad_file_name",
+                why="The farm uses this name itself.",
+                fix="Save the model again with another name for its external data.",
+            )
+    return models[0], external
+
+
+def _require_referenced(scan: ModelScan, external: list[ReceivedFile]) -> None:
+    known = {reference.location for reference in scan.external}
+    for file in external:
+        if file.name not in known:
+            raise InvalidModel(
+                f"The model does not refer to the file {file.name!r}.",
+                code="file_not_referenced",
+                why="Every file that is sent becomes a part of the model.",
+                fix=did_you_mean(file.name, known) if known else "Send the .onnx file alone.",
+            )

@@ -1,0 +1,45 @@
+"""What the API process is told from outside, under the prefix ``ENGINEFARM_``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+
+from api.limits import BodyLimits
+from storage.settings import StorageSettings
+
+_MIB = 1 << 20
+
+
+class ApiSettings(StorageSettings):
+    """Settings of ``python -m api``."""
+
+    host: str = Field(default="127.0.0.1", description="The address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535)
+    enrolment_token: SecretStr = Field(
+        default=SecretStr(""), description="With it a node may enrol; empty: no node may."
+    )
+    max_model_bytes: int = Field(default=2048 * _MIB, ge=1)
+    max_dataset_bytes: int = Field(default=1024 * _MIB, ge=1)
+    max_dataset_expanded_bytes: int = Field(default=4096 * _MIB, ge=1)
+    max_body_bytes: int = Field(default=_MIB, ge=1, description="Of any other request.")
+    max_worker_body_bytes: int = Field(default=16 * _MIB, ge=1)
+    max_model_files: int = Field(default=1024, ge=1)
+    spool_dir: Path | None = Field(
+        default=None, description="Where uploads wait to be checked; absent: the system's."
+    )
+    presign_seconds: int = Field(default=300, ge=1, le=3600)
+    database_connections: int = Field(default=16, ge=1)
+    keep_alive_s: float = Field(
+        default=15.0, gt=0, description="Between comments on event streams."
+    )
+
+    def body_limits(self) -> BodyLimits:
+        """Return the limits of request bodies."""
+        return BodyLimits(
+            model=self.max_model_bytes,
+            dataset=self.max_dataset_bytes,
+            worker=self.max_worker_body_bytes,
+            other=self.max_body_bytes,
+        )
