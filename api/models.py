@@ -113,7 +113,9 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
     require_known_fields(sent)
     main, external = _split(sent)
     require_digest_sent(sent, main, wanted)
-    shown = require_plain(name or sent.fields.get("name") or stem_of(main.name, ".onnx"), "a model's name")
+    shown = require_plain(
+        name or sent.fields.get("name") or stem_of(main.name, ".onnx"), "a model's name"
+    )
     scan = scan_model(main.path)
     check_external(scan, {file.name: file.size for file in external})
     _require_referenced(scan, external)

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import unexpected
@@ -69,6 +69,11 @@ class ObserveRequests:
             seconds=round(watch.seconds(), 4),
             **_ids(scope),
         )
+
+
+async def bind_ids(request: Request) -> None:
+    """Put the ids in the path on every log line that follows."""
+    structlog.contextvars.bind_contextvars(**request.path_params)
 
 
 class _Watch:

@@ -93,7 +93,9 @@ def require_plain(name: str, what: str) -> str:
 
 def stem_of(name: str, suffix: str) -> str:
     """Return a file's name without ``suffix``, if anything is left of it."""
-    return name[: -len(suffix)] if name.lower().endswith(suffix) and name[1:-len(suffix)] else name
+    return (
+        name[: -len(suffix)] if name.lower().endswith(suffix) and name[1 : -len(suffix)] else name
+    )
 
 
 class _Sink(Protocol):

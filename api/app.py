@@ -1,0 +1,112 @@
+"""Put the application together: one factory, no application at import.
+
+The lifespan makes the database, bucket and stream clients once and closes what it made; a test
+hands in a farm of its own instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+from fastapi import Depends, FastAPI
+
+from api import (
+    artifacts,
+    blobs,
+    builds,
+    datasets,
+    events,
+    health,
+    jobs,
+    metrics,
+    models,
+    nodes,
+    openapi,
+    targets,
+    trust,
+    worker_api,
+)
+from api.errors import add_handlers
+from api.limits import LimitBodies
+from api.measures import Measures
+from api.requests import ObserveRequests, bind_ids
+from api.settings import ApiSettings
+from api.validation import refuse_unknown_query
+from enginefarm import __version__
+from storage.database import Database
+from storage.objects import S3Objects
+from storage.progress import ProgressStreams
+from tasks.farm import Farm
+
+ROUTERS = (
+    models.router,
+    datasets.router,
+    builds.router,
+    events.router,
+    jobs.router,
+    targets.router,
+    nodes.router,
+    artifacts.router,
+    blobs.router,
+    trust.router,
+    health.router,
+    metrics.router,
+    worker_api.router,
+)
+log = structlog.get_logger(__name__)
+
+
+def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
+    """Return the application; without ``farm`` it makes its own from the settings."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        app.state.farm = farm or make_farm(settings)
+        log.info("api_started", version=__version__)
+        try:
+            yield
+        finally:
+            if farm is None:
+                app.state.farm.database.dispose()
+            log.info("api_stopped")
+
+    app = FastAPI(
+        title="enginefarm",
+        version=__version__,
+        summary="A build farm for GPU inference engines.",
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        dependencies=[Depends(bind_ids), Depends(refuse_unknown_query)],
+    )
+    app.state.settings = settings
+    app.state.measures = Measures()
+    for router in ROUTERS:
+        app.include_router(router)
+    add_handlers(app)
+    openapi.describe(app)
+    app.add_middleware(LimitBodies, limits=settings.body_limits())
+    app.add_middleware(ObserveRequests, measures=app.state.measures)
+    return app
+
+
+def make_farm(settings: ApiSettings) -> Farm:
+    """Connect to what the settings name. The API signs nothing, so its farm has no signer."""
+    return Farm(
+        database=Database(settings.database_url, pool_size=settings.database_connections),
+        objects=S3Objects.from_settings(settings),
+        progress=ProgressStreams(settings.valkey_url),
+        policy=settings.policy(),
+        signer=None,
+    )
+
+
+_DESCRIPTION = """\
+Send a model, name the targets, get an engine for each: built, measured against the original,
+signed, and fetched by hash.
+
+Every path under `/v1` but `/v1/trust` needs an access key: `Authorization: Bearer ef_…`. A key has
+scopes: `submit`, `read`, `deploy`, or `admin` for all of them. Errors are problems (RFC 9457) with
+a stable `code`, what happened, why, and what to do.
+"""

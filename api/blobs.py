@@ -1,0 +1,165 @@
+"""Blobs by digest: by default a redirect to the bucket, on request the bytes themselves.
+
+What a digest names never changes, so the ETag is the digest and a copy may be kept for ever. The
+redirect itself must not be kept: the URL in it ends after minutes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
+
+from api.auth import Entrance, needs, settings_of
+from api.errors import problem_response
+from api.openapi import KEYED, problems
+from api.parameters import DigestPath, Flag
+from api.ranges import Span, Unsatisfiable, Verdict, judge, span_of
+from api.release import blob_for
+from enginefarm.digest import hex_of, repr_digest
+from enginefarm.errors import Conflict, InvalidRequest
+from enginefarm.state import Scope
+
+router = APIRouter(prefix="/v1/blobs", tags=["artifacts"])
+Deployer = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ))]
+Proxy = Annotated[Flag, Query(description="Send the bytes through the farm; no redirect.")]
+_HEADERS = {
+    name: {"schema": {"type": "string"}}
+    for name in ("ETag", "Repr-Digest", "Accept-Ranges", "Cache-Control", "Content-Disposition")
+}
+_BYTES: dict[str, Any] = {
+    "headers": _HEADERS,
+    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+}
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    200: {"description": "All of the bytes.", **_BYTES},
+    206: {"description": "The range that was asked for.", **_BYTES},
+    304: {"description": "You have it already."},
+    307: {
+        "description": "Where the bytes are, for some minutes. Send no Authorization there.",
+        "headers": {"Location": {"schema": {"type": "string"}}},
+    },
+} | problems(*KEYED, 404, 412, 416)
+
+
+@router.get("/{digest}", summary="Fetch a blob", response_class=Response, responses=_RESPONSES)
+def fetch(
+    digest: DigestPath, request: Request, entrance: Deployer, *, proxy: Proxy = False
+) -> Response:
+    """Return a blob: a redirect to the bucket, or with ``proxy`` the bytes, whole or a range."""
+    return _answer(digest, request, entrance, proxy=proxy)
+
+
+@router.head(
+    "/{digest}",
+    summary="Ask for a blob's headers",
+    response_class=Response,
+    responses={200: {"description": "Its size and headers.", "headers": _HEADERS}}
+    | problems(*KEYED, 404, 412),
+)
+def head(
+    digest: DigestPath, request: Request, entrance: Deployer, *, proxy: Proxy = False
+) -> Response:
+    """Return what GET with ``proxy`` would, without the bytes."""
+    return _answer(digest, request, entrance, proxy=proxy)
+
+
+def _answer(digest: str, request: Request, entrance: Entrance, *, proxy: bool) -> Response:
+    with entrance.transaction() as (session, caller):
+        row = blob_for(session, caller, digest)
+        size, media_type = row.size, row.media_type
+    etag = f'"{digest}"'
+    ask = request.headers
+    verdict = judge(etag, ask.get("if-match"), ask.get("if-none-match"))
+    if verdict is Verdict.PRECONDITION_FAILED:
+        return problem_response(_other_bytes(digest), request.scope, 412)
+    if verdict is Verdict.NOT_MODIFIED:
+        return Response(status_code=304, headers=_kept_headers(digest))
+    if request.method == "HEAD":
+        return _head(digest, size, media_type)
+    if not proxy:
+        return _redirect(digest, size, media_type, request, entrance)
+    try:
+        span = span_of(ask.get("range"), ask.get("if-range"), etag, size)
+    except Unsatisfiable:
+        return _outside(size, request)
+    return _bytes(digest, span or Span(0, size, size), media_type, entrance, part=span is not None)
+
+
+def _bytes(digest: str, span: Span, media_type: str, entrance: Entrance, *, part: bool) -> Response:
+    headers = _kept_headers(digest) | {"Content-Length": str(span.length)}
+    if part:
+        headers["Content-Range"] = span.content_range
+    return StreamingResponse(
+        _begun(entrance.farm.objects.stream(digest, span.start, span.end)),
+        status_code=206 if part else 200,
+        media_type=media_type,
+        headers=headers,
+    )
+
+
+def _begun(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Read the first chunk now, while it can still be answered that the bucket is away."""
+    return itertools.chain([next(chunks, b"")], chunks)
+
+
+def _head(digest: str, size: int, media_type: str) -> Response:
+    headers = _kept_headers(digest) | {"Content-Length": str(size), "Content-Type": media_type}
+    return Response(headers=headers)
+
+
+def _redirect(
+    digest: str, size: int, media_type: str, request: Request, entrance: Entrance
+) -> Response:
+    url = entrance.farm.objects.presign_get(
+        digest,
+        seconds=settings_of(request).presign_seconds,
+        file_name=_file_name(digest),
+        media_type=media_type,
+    )
+    headers = {
+        "Location": url,
+        "Cache-Control": "no-store",
+        "Repr-Digest": repr_digest(digest),
+        "X-Size": str(size),
+    }
+    return Response(status_code=307, headers=headers)
+
+
+def _kept_headers(digest: str) -> dict[str, str]:
+    return {
+        "ETag": f'"{digest}"',
+        "Repr-Digest": repr_digest(digest),
+        "Accept-Ranges": "bytes",
+        "Cache-Control": "private, max-age=31536000, immutable",
+        "Content-Disposition": f'attachment; filename="{_file_name(digest)}"',
+        "X-Content-Type-Options": "nosniff",
+    }
+
+
+def _file_name(digest: str) -> str:
+    return f"sha256-{hex_of(digest)}"
+
+
+def _other_bytes(digest: str) -> Conflict:
+    return Conflict(
+        "The blob does not have the ETag that you named.",
+        code="precondition_failed",
+        why=f"The ETag of a blob is its digest, {digest}.",
+        fix="Throw away what you have of it and fetch it from the start.",
+    )
+
+
+def _outside(size: int, request: Request) -> Response:
+    error = InvalidRequest(
+        f"The range lies outside of the {size} bytes.",
+        code="range_not_satisfiable",
+        fix="Ask for the size with HEAD first.",
+        size=size,
+    )
+    response = problem_response(error, request.scope, 416)
+    response.headers["Content-Range"] = f"bytes */{size}"
+    return response

@@ -1,0 +1,57 @@
+"""What a deployer's key opens: published artifacts and their files, and nothing else.
+
+A key that may ``read`` sees also what is quarantined, to find out why.
+"""
+
+from __future__ import annotations
+
+from api.auth import Caller
+from enginefarm.errors import Forbidden, NotFound
+from enginefarm.state import ArtifactState, Scope
+from storage import artifacts, blobs, overview
+from storage.database import Session
+from storage.models import Artifact, Blob
+
+
+def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
+    """Return an artifact that the caller may have.
+
+    Raises:
+        NotFound: the tenant has none of that digest.
+        Forbidden: it is not published and the key only deploys (code ``artifact_not_published``).
+    """
+    row = artifacts.get(session, caller.tenant_id, digest)
+    if row.state == ArtifactState.PUBLISHED or caller.may(Scope.READ):
+        return row
+    raise Forbidden(
+        f"This artifact is {row.state}.",
+        code="artifact_not_published",
+        why="A key that only deploys may fetch published artifacts.",
+        fix="Look at the gates in its summary with a key that may read, or deploy another one.",
+        state=row.state,
+    )
+
+
+def blob_for(session: Session, caller: Caller, digest: str) -> Blob:
+    """Return a blob that the caller may have.
+
+    Raises:
+        NotFound: the tenant has none of that digest.
+        Forbidden: no published artifact has it and the key only deploys (code ``blob_not_published``).
+    """
+    row = blobs.find(session, caller.tenant_id, digest)
+    if row is None:
+        raise NotFound(
+            f"There is no blob {digest}.",
+            code="unknown_blob",
+            why="No model, dataset, log or artifact of yours has these bytes.",
+            fix="Take the digest from a manifest or a list of files.",
+        )
+    if caller.may(Scope.READ) or overview.published_with(session, caller.tenant_id, digest):
+        return row
+    raise Forbidden(
+        "No published artifact has this blob.",
+        code="blob_not_published",
+        why="A key that only deploys may fetch the files of published artifacts.",
+        fix="Use a key that may read, or wait until the artifact is published.",
+    )

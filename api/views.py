@@ -1,0 +1,259 @@
+"""Rows become the classes that go over the wire. Pure: whoever calls has asked the database already.
+
+What a node or a stage left in JSON columns is read leniently where a person only looks at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from enginefarm.errors import Failure
+from enginefarm.manifest import CONFIG_TYPE, read_manifest
+from enginefarm.report import BuildReport
+from enginefarm.spec import BuildSpec
+from enginefarm.state import JobState, Stage
+from enginefarm.target import Target
+from enginefarm.views import (
+    ArtifactView,
+    AttemptView,
+    BackendView,
+    BuildSummary,
+    BuildView,
+    DatasetView,
+    EventView,
+    FileView,
+    JobView,
+    ModelView,
+    NodeView,
+    ProgressView,
+    TargetAvailability,
+    TargetView,
+    TensorView,
+    TrustKey,
+)
+from storage import models as rows
+
+
+@dataclass(frozen=True)
+class Around:
+    """What stands around the jobs of a build, by job id (names: by node id)."""
+
+    artifacts: Mapping[str, rows.Artifact] = field(default_factory=dict)
+    attempts: Mapping[str, list[rows.Attempt]] = field(default_factory=dict)
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    progress: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def model(row: rows.Model, *, existed: bool = False) -> ModelView:
+    """Show a model."""
+    return ModelView(
+        digest=row.digest,
+        name=row.name,
+        size=row.size,
+        files=[FileView.model_validate(file) for file in row.files],
+        inputs=[TensorView.model_validate(tensor) for tensor in row.interface["inputs"]],
+        outputs=[TensorView.model_validate(tensor) for tensor in row.interface["outputs"]],
+        opsets=row.interface["opsets"],
+        node_count=row.interface["node_count"],
+        created_at=row.created_at,
+        existed=existed,
+    )
+
+
+def dataset(row: rows.Dataset, *, existed: bool = False) -> DatasetView:
+    """Show a dataset."""
+    return DatasetView(
+        digest=row.digest,
+        name=row.name,
+        size=row.size,
+        samples=row.samples,
+        arrays=[TensorView.model_validate(array) for array in row.arrays],
+        created_at=row.created_at,
+        existed=existed,
+    )
+
+
+def build_summary(row: rows.Build, jobs: list[rows.Job], around: Around) -> BuildSummary:
+    """Show a build as a row of a list."""
+    return BuildSummary(**_summary(row, jobs, around))
+
+
+def build(row: rows.Build, jobs: list[rows.Job], around: Around) -> BuildView:
+    """Show a build in full."""
+    return BuildView(
+        **_summary(row, jobs, around),
+        spec=BuildSpec.model_validate(row.spec),
+        jobs=[job(each, around) for each in jobs],
+    )
+
+
+def _summary(row: rows.Build, jobs: list[rows.Job], around: Around) -> dict[str, Any]:
+    by_target: dict[str, list[rows.Job]] = {}
+    for each in jobs:
+        by_target.setdefault(each.target, []).append(each)
+    return {
+        "id": row.id,
+        "state": row.state,
+        "model": row.model_digest,
+        "model_name": row.model_name,
+        "targets": [_target(name, by_target.get(name, []), around) for name in row.spec["targets"]],
+        "labels": row.labels,
+        "priority": row.priority,
+        "created_at": row.created_at,
+        "finished_at": row.finished_at,
+    }
+
+
+def _target(name: str, jobs: list[rows.Job], around: Around) -> TargetView:
+    """A target stands where its first job stands that did not succeed, else where its last does."""
+    ordered = sorted(jobs, key=lambda each: each.position)
+    open_jobs = [each for each in ordered if each.state != JobState.SUCCEEDED]
+    artifact = next((around.artifacts[j.id] for j in ordered if j.id in around.artifacts), None)
+    failed = next((each for each in ordered if each.failure is not None), None)
+    return TargetView(
+        target=Target.parse(name),
+        state=(open_jobs or ordered)[0].state if ordered else JobState.WAITING,
+        artifact=artifact.digest if artifact else None,
+        artifact_state=artifact.state if artifact else None,
+        cached=any(each.cached_from is not None for each in _compiles(ordered)),
+        failure=_failure(failed.failure) if failed else None,
+    )
+
+
+def _compiles(jobs: Iterable[rows.Job]) -> list[rows.Job]:
+    return [each for each in jobs if each.stage == Stage.COMPILE]
+
+
+def job(row: rows.Job, around: Around) -> JobView:
+    """Show a job."""
+    progress = around.progress.get(row.id) if row.state == JobState.RUNNING else None
+    return JobView(
+        id=row.id,
+        stage=Stage(row.stage),
+        target=Target.parse(row.target),
+        state=row.state,
+        attempt=row.attempt,
+        key=row.key,
+        queue=row.queue,
+        cached_from=row.cached_from,
+        joined_to=row.joined_to,
+        node=around.nodes.get(row.node_id or ""),
+        progress=ProgressView.model_validate(progress) if progress else None,
+        failure=_failure(row.failure),
+        note=row.note,
+        created_at=row.created_at,
+        queued_at=row.queued_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        outputs=[
+            FileView.model_validate(output) for output in (row.result or {}).get("outputs", [])
+        ],
+        attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
+    )
+
+
+def _attempt(row: rows.Attempt, around: Around) -> AttemptView:
+    return AttemptView(
+        number=row.number,
+        node=around.nodes.get(row.node_id or ""),
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        failure=_failure(row.failure),
+        log=row.log_digest,
+    )
+
+
+def node(row: rows.Node, running: list[str]) -> NodeView:
+    """Show a node and which of the caller's jobs it runs."""
+    said = row.description
+    return NodeView(
+        id=row.id,
+        name=row.name,
+        state=row.state,
+        hostname=said["hostname"],
+        cpu=said["cpu"],
+        cores=said["cores"],
+        memory_bytes=said["memory_bytes"],
+        devices=said["devices"],
+        backends=[BackendView.model_validate(backend) for backend in said["backends"]],
+        queues=row.queues,
+        running=running,
+        last_seen_at=row.last_seen_at,
+        enrolled_at=row.enrolled_at,
+    )
+
+
+def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailability:
+    """Show which of ``nodes`` build and measure a target."""
+    compiles, measures, versions = [], [], set()
+    for each in nodes:
+        for backend in each.description["backends"]:
+            if backend["name"] != target.backend:
+                continue
+            builds, runs = target.arch in backend["builds"], target.arch in backend["measures"]
+            compiles += [each.name] if builds else []
+            measures += [each.name] if runs else []
+            versions |= {backend["version"]} if builds or runs else set()
+    return TargetAvailability(
+        target=target,
+        compiles=sorted(compiles),
+        measures=sorted(measures),
+        versions=sorted(versions),
+    )
+
+
+def artifact(row: rows.Artifact) -> ArtifactView:
+    """Show an artifact; its files are those its manifest names."""
+    manifest = read_manifest(row.manifest)
+    config = manifest.config
+    return ArtifactView(
+        digest=row.digest,
+        state=row.state,
+        target=Target.parse(row.target),
+        model=row.model_digest,
+        model_name=row.model_name,
+        build=row.build_id,
+        size=row.size,
+        files=[
+            FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
+            for file in manifest.layers
+        ]
+        + [
+            FileView(
+                name="config.json", digest=config.digest, size=config.size, media_type=CONFIG_TYPE
+            )
+        ],
+        report=BuildReport.model_validate(row.report) if row.report else None,
+        created_at=row.created_at,
+    )
+
+
+def trust_key(row: rows.SigningKey) -> TrustKey:
+    """Show a public key."""
+    return TrustKey(
+        keyid=row.keyid,
+        public_key=row.public_key,
+        builders=row.builders,
+        not_before=row.not_before,
+        not_after=row.not_after,
+        revoked_at=row.revoked_at,
+    )
+
+
+def event(row: rows.Event, event_id: str) -> EventView:
+    """Show an event of a build."""
+    return EventView(
+        id=event_id,
+        kind=row.kind,
+        build=row.build_id,
+        job=row.job_id,
+        data=row.data,
+        at=row.created_at,
+    )
+
+
+def _failure(data: dict[str, Any] | None) -> Failure | None:
+    return Failure.model_validate(data) if data else None
