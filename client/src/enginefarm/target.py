@@ -63,7 +63,8 @@ class Target(BaseModel):
     @classmethod
     def _from_text(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
         if isinstance(value, str):
-            return cls.parse(value)
+            parsed = cls.parse(value)
+            return {"backend": parsed.backend, "arch": parsed.arch}
         return value
 
     @model_serializer
