@@ -52,7 +52,7 @@ def artifacts_of_jobs(
 def node_names(session: Session, node_ids: Collection[str]) -> dict[str, str]:
     """Return the names of these nodes."""
     rows = session.execute(select(Node.id, Node.name).where(Node.id.in_(node_ids)))
-    return {node_id: name for node_id, name in rows}
+    return dict(rows.tuples().all())
 
 
 def running_by_node(session: Session, tenant_id: str) -> dict[str, list[str]]:

@@ -1,0 +1,23 @@
+"""Which tenant may read which bytes."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+
+from storage.database import Session
+from storage.models import Blob
+
+
+def record(session: Session, tenant_id: str, digest: str, size: int, media_type: str) -> None:
+    """Note that a tenant owns these bytes; a repeat changes nothing."""
+    session.execute(
+        insert(Blob)
+        .values(tenant_id=tenant_id, digest=digest, size=size, media_type=media_type)
+        .on_conflict_do_nothing()
+    )
+
+
+def find(session: Session, tenant_id: str, digest: str) -> Blob | None:
+    """Return the tenant's row for these bytes, if there is one."""
+    return session.scalar(select(Blob).where(Blob.tenant_id == tenant_id, Blob.digest == digest))

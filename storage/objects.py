@@ -1,0 +1,306 @@
+"""Bytes by digest in an S3 bucket: ``sha256/<2 hex>/<64 hex>``.
+
+Every write pins the sha256 and refuses to replace what is there; every presigned write pins the
+length too. So an object's name is always the hash of its bytes, and two writers cannot disagree.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Protocol
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from enginefarm.digest import (
+    base64_sha256,
+    digest_of,
+    digest_of_chunks,
+    digest_of_file,
+    hex_of,
+)
+from enginefarm.errors import FarmError, JobFailed, Unavailable
+from enginefarm.state import Blame
+from storage.settings import StorageSettings
+
+_CHUNK = 1 << 20
+_IMMUTABLE = "private, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """What the store says of an object; ``checksum_ok`` is None if it keeps no checksum."""
+
+    size: int
+    checksum_ok: bool | None
+
+
+class Objects(Protocol):
+    """A content-addressed store of bytes."""
+
+    def put_file(self, digest: str, path: Path, media_type: str) -> None:
+        """Keep a file; a repeat changes nothing."""
+
+    def put_bytes(self, digest: str, data: bytes, media_type: str) -> None:
+        """Keep bytes; a repeat changes nothing."""
+
+    def head(self, digest: str) -> ObjectInfo | None:
+        """Return what is known of an object, or None if it is not there."""
+
+    def confirm(self, digest: str, size: int) -> None:
+        """Make sure that the object is there, whole and unharmed."""
+
+    def read(self, digest: str, limit: int) -> bytes:
+        """Return an object of at most ``limit`` bytes."""
+
+    def stream(self, digest: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Give the bytes from ``start`` to ``end`` (inclusive), piece by piece."""
+
+    def presign_get(
+        self,
+        digest: str,
+        *,
+        seconds: int = 300,
+        file_name: str | None = None,
+        media_type: str | None = None,
+    ) -> str:
+        """Return a URL that reads the object for a while."""
+
+    def presign_put(
+        self, digest: str, size: int, media_type: str, *, seconds: int = 3600
+    ) -> tuple[str, dict[str, str]]:
+        """Return a URL and headers that write exactly these bytes, once."""
+
+    def probe(self) -> None:
+        """Write, read and remove one object."""
+
+
+class S3Objects:
+    """:class:`Objects` in an S3 bucket."""
+
+    def __init__(self, client: Any, bucket: str, public_client: Any | None = None) -> None:  # noqa: ANN401 - boto3 makes its classes at run time
+        """Use ``client`` for work and ``public_client`` to name URLs that others will open."""
+        self._client = client
+        self._public = public_client or client
+        self._bucket = bucket
+
+    @classmethod
+    def from_settings(cls, settings: StorageSettings) -> S3Objects:
+        """Make the store that the settings describe."""
+        client = _client(settings, settings.s3_endpoint)
+        public = settings.s3_public_endpoint
+        return cls(client, settings.s3_bucket, _client(settings, public) if public else None)
+
+    def ensure_bucket(self) -> None:
+        """Make the bucket unless it is there."""
+        try:
+            self._client.head_bucket(Bucket=self._bucket)
+        except ClientError as error:
+            if _status(error) != HTTPStatus.NOT_FOUND:
+                raise _away(error) from error
+            self._client.create_bucket(Bucket=self._bucket)
+        except BotoCoreError as error:
+            raise _away(error) from error
+
+    def put_file(self, digest: str, path: Path, media_type: str) -> None:
+        """Keep a file; a repeat changes nothing."""
+        if digest_of_file(path) != digest:
+            raise _corrupt(digest)
+        with path.open("rb") as stream:
+            self._put(digest, stream, media_type)
+
+    def put_bytes(self, digest: str, data: bytes, media_type: str) -> None:
+        """Keep bytes; a repeat changes nothing."""
+        if digest_of(data) != digest:
+            raise _corrupt(digest)
+        self._put(digest, data, media_type)
+
+    def _put(self, digest: str, body: Any, media_type: str) -> None:  # noqa: ANN401 - bytes or a file
+        try:
+            self._client.put_object(
+                Bucket=self._bucket,
+                Key=_key(digest),
+                Body=body,
+                ContentType=media_type,
+                CacheControl=_IMMUTABLE,
+                ChecksumSHA256=base64_sha256(digest),
+                IfNoneMatch="*",
+            )
+        except ClientError as error:
+            if _status(error) != HTTPStatus.PRECONDITION_FAILED:
+                raise _away(error) from error
+        except BotoCoreError as error:
+            raise _away(error) from error
+
+    def head(self, digest: str) -> ObjectInfo | None:
+        """Return what is known of an object, or None if it is not there."""
+        try:
+            answer = self._client.head_object(
+                Bucket=self._bucket, Key=_key(digest), ChecksumMode="ENABLED"
+            )
+        except ClientError as error:
+            if _status(error) == HTTPStatus.NOT_FOUND:
+                return None
+            raise _away(error) from error
+        except BotoCoreError as error:
+            raise _away(error) from error
+        stored = answer.get("ChecksumSHA256")
+        same = None if stored is None else stored == base64_sha256(digest)
+        return ObjectInfo(size=answer["ContentLength"], checksum_ok=same)
+
+    def confirm(self, digest: str, size: int) -> None:
+        """Make sure that the object is there, whole and unharmed.
+
+        The bytes are read and hashed again: a checksum kept beside an object says what was
+        written, not what is there now.
+
+        Raises:
+            JobFailed: ``blob_missing``, ``blob_size`` or ``blob_corrupt``, blamed on the node.
+            Unavailable: the bucket is away (``bucket_away``).
+        """
+        info = self.head(digest)
+        if info is None:
+            raise _unfit("blob_missing", f"Blob {digest} was never uploaded.", digest)
+        if info.size != size:
+            raise _unfit(
+                "blob_size", f"Blob {digest} has {info.size} bytes instead of {size}.", digest
+            )
+        if info.checksum_ok is False or digest_of_chunks(self.stream(digest)) != digest:
+            raise _corrupt(digest)
+
+    def read(self, digest: str, limit: int) -> bytes:
+        """Return an object of at most ``limit`` bytes, its digest checked."""
+        info = self.head(digest)
+        if info is None:
+            raise _unfit("blob_missing", f"Blob {digest} is not in the bucket.", digest)
+        if info.size > limit:
+            raise _unfit("blob_size", f"Blob {digest} is above {limit} bytes.", digest)
+        data = b"".join(self.stream(digest))
+        if digest_of(data) != digest:
+            raise _corrupt(digest)
+        return data
+
+    def stream(self, digest: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Give the bytes from ``start`` to ``end`` (inclusive), piece by piece."""
+        span = f"bytes={start}-{'' if end is None else end}"
+        extra = {"Range": span} if start or end is not None else {}
+        try:
+            answer = self._client.get_object(Bucket=self._bucket, Key=_key(digest), **extra)
+            yield from answer["Body"].iter_chunks(_CHUNK)
+        except ClientError as error:
+            if _status(error) == HTTPStatus.NOT_FOUND:
+                raise _unfit(
+                    "blob_missing", f"Blob {digest} is not in the bucket.", digest
+                ) from error
+            raise _away(error) from error
+        except BotoCoreError as error:
+            raise _away(error) from error
+
+    def presign_get(
+        self,
+        digest: str,
+        *,
+        seconds: int = 300,
+        file_name: str | None = None,
+        media_type: str | None = None,
+    ) -> str:
+        """Return a URL that reads the object for a while."""
+        parameters = {"Bucket": self._bucket, "Key": _key(digest)}
+        if file_name is not None:
+            parameters["ResponseContentDisposition"] = f'attachment; filename="{file_name}"'
+        if media_type is not None:
+            parameters["ResponseContentType"] = media_type
+        url: str = self._public.generate_presigned_url(
+            "get_object", Params=parameters, ExpiresIn=seconds
+        )
+        return url
+
+    def presign_put(
+        self, digest: str, size: int, media_type: str, *, seconds: int = 3600
+    ) -> tuple[str, dict[str, str]]:
+        """Return a URL and headers that write exactly these bytes, once."""
+        url: str = self._public.generate_presigned_url(
+            "put_object",
+            Params={
+                "Bucket": self._bucket,
+                "Key": _key(digest),
+                "ContentLength": size,
+                "ContentType": media_type,
+                "ChecksumSHA256": base64_sha256(digest),
+                "IfNoneMatch": "*",
+            },
+            ExpiresIn=seconds,
+        )
+        headers = {
+            "content-length": str(size),
+            "content-type": media_type,
+            "if-none-match": "*",
+            "x-amz-checksum-sha256": base64_sha256(digest),
+        }
+        return url, headers
+
+    def probe(self) -> None:
+        """Write, read and remove one object, so that a wrong bucket is known at the start."""
+        data = secrets.token_bytes(32)
+        digest = digest_of(data)
+        self.put_bytes(digest, data, "application/octet-stream")
+        self.confirm(digest, len(data))
+        self._client.delete_object(Bucket=self._bucket, Key=_key(digest))
+
+
+def _client(settings: StorageSettings, endpoint: str | None) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
+    return boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        region_name=settings.s3_region,
+        aws_access_key_id=settings.s3_access_key,
+        aws_secret_access_key=settings.s3_secret_key.get_secret_value(),
+        config=Config(
+            signature_version="s3v4",
+            # Other stores than AWS refuse or misread the newer default checksums.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+            s3={"addressing_style": "path"} if endpoint else {},
+            retries={"max_attempts": 3, "mode": "standard"},
+            connect_timeout=5,
+            read_timeout=60,
+        ),
+    )
+
+
+def _key(digest: str) -> str:
+    name = hex_of(digest)
+    return f"sha256/{name[:2]}/{name}"
+
+
+def _status(error: ClientError) -> int:
+    status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return status
+
+
+def _away(error: Exception) -> FarmError:
+    return Unavailable(
+        "The bucket does not answer as it should.",
+        code="bucket_away",
+        why=f"{type(error).__name__}: {str(error)[:200]}",
+        fix="Nothing was lost; try again in a moment.",
+    )
+
+
+def _unfit(code: str, message: str, digest: str) -> JobFailed:
+    return JobFailed(
+        message,
+        blame=Blame.NODE,
+        code=code,
+        fix="The attempt is made again on another node.",
+        digest=digest,
+    )
+
+
+def _corrupt(digest: str) -> JobFailed:
+    return _unfit("blob_corrupt", f"The bytes under {digest} do not have that digest.", digest)
