@@ -1,0 +1,31 @@
+"""What the local farm is told from outside: where its data lies, and the environment it inherits.
+
+Children get the person's own environment without the farm's variables: what a process of the
+local farm is told, it is told by the local farm alone.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PREFIX = "ENGINEFARM_"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class LocalFarmSettings(BaseSettings):
+    """Settings of ``python -m localfarm``."""
+
+    model_config = SettingsConfigDict(env_prefix=f"{PREFIX}LOCAL_")
+
+    folder: Path = Field(default=ROOT / ".farm", description="Where the local farm keeps its data.")
+    ready_seconds: float = Field(default=60.0, gt=0, description="Until every process is ready.")
+
+
+def inherited_environment() -> dict[str, str]:
+    """Return the environment for a child, without anything meant for another farm."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(PREFIX)}
+    return kept | {"PYTHONUNBUFFERED": "1"}
