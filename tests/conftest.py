@@ -119,9 +119,11 @@ def objects(s3: dict[str, str]) -> S3Objects:
     from storage.objects import S3Objects
     from storage.settings import StorageSettings
 
-    settings = StorageSettings(
-        database_url="postgresql+psycopg://unused/unused", valkey_url="redis://unused", **s3
-    )
+    elsewhere = {
+        "database_url": "postgresql+psycopg://nowhere/none",
+        "valkey_url": "redis://nowhere",
+    }
+    settings = StorageSettings.model_validate(elsewhere | s3)
     store = S3Objects.from_settings(settings)
     store.ensure_bucket()
     return store
@@ -137,7 +139,7 @@ def farm(database: Database, objects: S3Objects, valkey_url: str, tmp_path: Path
 
     private, public = signing.create_key_files(tmp_path / "signing")
     signer = signing.StatementSigner(
-        private.as_uri(), public.read_text("ascii"), "https://farm.test/control"
+        f"file2:{private}", public.read_text("ascii"), "https://farm.test/control"
     )
     with database.transaction() as session:
         signer.register(session)
