@@ -1,0 +1,119 @@
+"""The one narrow port to a runtime: describe, check, compile, load.
+
+Importing this imports no runtime. A backend module is imported only in a child process; what it
+raises is a :class:`enginefarm.errors.FarmError` whose blame decides about a retry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from enginefarm.spec import CompileOptions, Profile
+from enginefarm.target import Target
+from enginefarm.views import TensorView
+from tasks.messages import BackendDescription, Device
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Any
+
+MODEL_BYTES_IN_ONE_FILE = (1 << 31) - (1 << 20)
+"""Protobuf's limit on one message, with room for what is not weights."""
+
+
+class Severity(StrEnum):
+    """Whether a finding stops the build."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Finding(BaseModel):
+    """One thing that is wrong with a model for a target, or worth knowing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    severity: Severity
+    code: str
+    message: str
+    where: str = ""
+    fix: str = ""
+
+
+class ProgressSink(Protocol):
+    """Where a stage says how far it is, and where it hears that it shall stop."""
+
+    def report(self, fraction: float | None, phase: str, detail: str = "") -> None:
+        """Say how far the work is; ``None`` where the backend cannot tell."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the work shall end as soon as it can."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model on disk for a target: the ONNX file, its external data beside it."""
+
+    path: Path
+    target: Target
+    profiles: Sequence[Profile] = ()
+    options: CompileOptions = field(default_factory=CompileOptions)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An engine on disk and what the build said."""
+
+    path: Path
+    warnings: list[str]
+
+
+class Runner(Protocol):
+    """A loaded engine."""
+
+    inputs: list[TensorView]
+    outputs: list[TensorView]
+    threads: int
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array | None]:
+        """Run once, end to end; an output that is no tensor is ``None``."""
+
+
+class Backend(Protocol):
+    """A runtime that builds engines and may be able to run them."""
+
+    name: str
+    engine_file: str
+
+    def describe(self, devices: Sequence[Device]) -> BackendDescription:
+        """Say in which version it is here, what it builds for and what it can run on."""
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of everything that has a say in the result."""
+
+    def check(self, source: ModelSource) -> list[Finding]:
+        """Return all that is wrong with the model for the target."""
+
+    def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
+        """Build into the folder ``out``.
+
+        Raises:
+            JobFailed: the backend refused, was cancelled or broke.
+        """
+
+    def load(self, engine: Path, target: Target, threads: int) -> Runner:
+        """Load an engine for measurement; ``threads`` 0 means one per available core."""
+
+
+Clock = Callable[[], float]

@@ -1,0 +1,128 @@
+"""What every backend asks about an ONNX file: the checker, opsets, inputs; and joining its data.
+
+By path only, never the whole model in one message: files above 2 GiB keep their weights outside.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from onnx import external_data_helper
+
+from enginefarm.views import TensorView
+from workers.backends.base import MODEL_BYTES_IN_ONE_FILE, Finding, Severity
+from workers.diagnosis import Runtime, diagnose, shorten
+
+
+def check_file(path: Path) -> list[Finding]:
+    """Run the ONNX checker and compare the opsets with the newest that is known here."""
+    try:
+        onnx.checker.check_model(str(path))
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        return [_checker_finding(str(error))]
+    found = _opset_findings(_graph_only(path))
+    if not any(finding.severity is Severity.ERROR for finding in found):
+        found += _inference_findings(path)
+    return found
+
+
+def _checker_finding(text: str) -> Finding:
+    row = diagnose(text, Runtime.ONNX)
+    return Finding(
+        severity=Severity.ERROR,
+        code=row.code if row else "invalid_graph",
+        message=f"The ONNX checker refuses the model. It says: {shorten(text, 300)}",
+        fix=row.fix if row else "Export it again; onnx.checker.check_model names the place.",
+    )
+
+
+def _inference_findings(path: Path) -> list[Finding]:
+    """Shapes that contradict each other: a warning, for runtimes may take the model."""
+    try:
+        onnx.checker.check_model(str(path), full_check=True)
+    except Exception as error:  # noqa: BLE001 - the binding raises more kinds than it declares
+        return [
+            Finding(
+                severity=Severity.WARNING,
+                code="shape_inference_failed",
+                message=f"Shape inference finds a contradiction: {shorten(str(error), 300)}",
+                fix="Export with a current exporter, or mend the shapes named.",
+            )
+        ]
+    return []
+
+
+def _graph_only(path: Path) -> onnx.ModelProto:
+    return onnx.load(str(path), load_external_data=False)
+
+
+def _opset_findings(model: onnx.ModelProto) -> list[Finding]:
+    newest = {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": _newest_of("ai.onnx.ml")}
+    newest["ai.onnx"] = newest[""]
+    found = []
+    for opset in model.opset_import:
+        known = newest.get(opset.domain)
+        if known is not None and opset.version > known:
+            domain = opset.domain or "ai.onnx"
+            found.append(
+                Finding(
+                    severity=Severity.ERROR,
+                    code="unsupported_opset",
+                    message=f"The model uses {domain} {opset.version}; known here is {known}.",
+                    where=domain,
+                    fix=f"Export with opset {known} or older.",
+                )
+            )
+    return found
+
+
+def _newest_of(domain: str) -> int:
+    return max(
+        s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.domain == domain
+    )
+
+
+def inputs_of(path: Path) -> list[TensorView]:
+    """Return the real inputs: what the graph lists, less its initializers."""
+    graph = _graph_only(path).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    return [_view(value) for value in graph.input if value.name not in weights]
+
+
+def _view(value: onnx.ValueInfoProto) -> TensorView:
+    tensor = value.type.tensor_type
+    dims = [
+        dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None)
+        for dim in tensor.shape.dim
+    ]
+    dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    return TensorView(name=value.name, dtype=dtype, shape=dims)
+
+
+def has_external_data(path: Path) -> bool:
+    """Tell whether any weight is kept in another file."""
+    weights = _graph_only(path).graph.initializer
+    return any(external_data_helper.uses_external_data(weight) for weight in weights)
+
+
+def take_in_data(path: Path, folder: Path) -> bool:
+    """Write a model's external data, read from ``folder``, into the file itself.
+
+    Returns False, with the file unchanged, if one file cannot hold them all.
+    """
+    model = _graph_only(path)
+    outside = [w for w in model.graph.initializer if external_data_helper.uses_external_data(w)]
+    total = path.stat().st_size + sum(_length(weight, folder) for weight in outside)
+    if total > MODEL_BYTES_IN_ONE_FILE:
+        return False
+    external_data_helper.load_external_data_for_model(model, str(folder))
+    path.write_bytes(model.SerializeToString())
+    return True
+
+
+def _length(weight: onnx.TensorProto, folder: Path) -> int:
+    info = {entry.key: entry.value for entry in weight.external_data}
+    if "length" in info:
+        return int(info["length"])
+    return (folder / info["location"]).stat().st_size

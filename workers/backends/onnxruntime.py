@@ -1,0 +1,190 @@
+"""ONNX Runtime: the graph-optimised model, for the CPU or, where its CUDA provider loads, a GPU.
+
+The default rewrites the graph as far as the result still runs on any machine of the target
+(``extended``); ``all`` also lays data out for the builder's own processor, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import onnxruntime as ort
+
+from enginefarm.errors import JobFailed
+from enginefarm.spec import GraphOptimization
+from enginefarm.state import Blame
+from enginefarm.target import BACKEND_ARCHITECTURES, Target
+from enginefarm.views import TensorView
+from tasks.messages import BackendDescription, Device
+from workers.backends import graph
+from workers.backends.base import Array, Compiled, Finding, ModelSource, ProgressSink, Severity
+from workers.diagnosis import Runtime, diagnose, failure_of, shorten
+
+LEVELS = {
+    GraphOptimization.NONE: ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    GraphOptimization.BASIC: ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    GraphOptimization.EXTENDED: ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    GraphOptimization.ALL: ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+ONLY_HERE = (
+    "graph_optimization 'all' lays data out for the processor of the node that built it;"
+    " on another kind of processor build with 'extended'"
+)
+
+
+def open_backend() -> OnnxRuntime:
+    """Return the backend, its runtime imported."""
+    return OnnxRuntime()
+
+
+class OnnxRuntime:
+    """See :class:`workers.backends.base.Backend`."""
+
+    name = "onnxruntime"
+    engine_file = "model.onnx"
+
+    def describe(self, devices: Sequence[Device]) -> BackendDescription:
+        """Builds for and measures on the CPU, and GPUs here if the CUDA provider is built in."""
+        archs = ["cpu"]
+        if CUDA in ort.get_available_providers():
+            known = BACKEND_ARCHITECTURES[self.name]
+            archs += sorted({d.arch for d in devices if d.arch in known and d.arch != "cpu"})
+        return BackendDescription(
+            name=self.name, version=ort.__version__, builds=archs, measures=list(archs)
+        )
+
+    def versions(self) -> dict[str, str]:
+        """The runtime itself."""
+        return {self.name: ort.__version__}
+
+    def check(self, source: ModelSource) -> list[Finding]:
+        """Ask the ONNX checker, then open the model as it is."""
+        found = graph.check_file(source.path)
+        if any(finding.severity is Severity.ERROR for finding in found):
+            return found
+        options = _session_options(0)
+        options.graph_optimization_level = LEVELS[GraphOptimization.NONE]
+        try:
+            _open(source.path, source.target, options)
+        except JobFailed:
+            raise
+        except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
+            found.append(_finding(str(error)))
+        return found
+
+    def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
+        """Let the runtime rewrite the graph and write what it would run."""
+        level = source.options.graph_optimization or GraphOptimization.EXTENDED
+        target = out / self.engine_file
+        part = target.with_suffix(".part")
+        options = _session_options(0)
+        options.graph_optimization_level = LEVELS[level]
+        options.optimized_model_filepath = str(part)
+        progress.report(None, f"rewriting the graph ({level})")
+        try:
+            _open(source.path, source.target, options)
+        except JobFailed:
+            raise
+        except Exception as error:
+            raise failure_of(
+                [str(error)],
+                Runtime.ONNXRUNTIME,
+                code="build_refused",
+                message=f"ONNX Runtime did not build the model for {source.target.arch}.",
+            ) from error
+        if progress.stopping:
+            raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
+        _make_whole(part, source.path.parent)
+        part.replace(target)
+        progress.report(1.0, "written")
+        return Compiled(target, [ONLY_HERE] if level is GraphOptimization.ALL else [])
+
+    def load(self, engine: Path, target: Target, threads: int) -> SessionRunner:
+        """Open an engine with the options a deployer gets by default."""
+        options = _session_options(threads)
+        try:
+            return SessionRunner(_open(engine, target, options), options.intra_op_num_threads)
+        except JobFailed:
+            raise
+        except Exception as error:
+            raise failure_of(
+                [str(error)],
+                Runtime.ONNXRUNTIME,
+                code="engine_load_failed",
+                message="ONNX Runtime does not load the engine.",
+            ) from error
+
+
+class SessionRunner:
+    """See :class:`workers.backends.base.Runner`."""
+
+    def __init__(self, session: ort.InferenceSession, threads: int) -> None:
+        """Keep the session and the names of its inputs and outputs."""
+        self._session = session
+        self.threads = threads
+        self.inputs = [_view(value) for value in session.get_inputs()]
+        self.outputs = [_view(value) for value in session.get_outputs()]
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array | None]:
+        """Run once; sequences and maps have no array form and come back as None."""
+        found = self._session.run(None, dict(feeds))
+        return [value if hasattr(value, "dtype") else None for value in found]
+
+
+def open_reference(model: Path) -> SessionRunner:
+    """Open the original model on the CPU as it was written: no rewriting at all."""
+    options = _session_options(0)
+    options.graph_optimization_level = LEVELS[GraphOptimization.NONE]
+    target = Target(backend="onnxruntime", arch="cpu")
+    return SessionRunner(_open(model, target, options), options.intra_op_num_threads)
+
+
+def _session_options(threads: int) -> ort.SessionOptions:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
+    options.inter_op_num_threads = 1
+    return options
+
+
+def _open(path: Path, target: Target, options: ort.SessionOptions) -> ort.InferenceSession:
+    wanted = [CPU] if target.arch == "cpu" else [CUDA, CPU]
+    session = ort.InferenceSession(str(path), options, providers=wanted)
+    if session.get_providers()[0] != wanted[0]:
+        raise JobFailed(
+            f"ONNX Runtime does not run on {target.arch} here.",
+            blame=Blame.NODE,
+            code="provider_missing",
+            why=f"{wanted[0]} did not load, and a fallback to the CPU would be a lie.",
+            fix="Install the onnxruntime that matches the node's CUDA.",
+        )
+    return session
+
+
+def _make_whole(written: Path, folder: Path) -> None:
+    """Take the model's external data into the engine: what it refers to stays on the builder."""
+    if graph.has_external_data(written) and not graph.take_in_data(written, folder):
+        raise JobFailed(
+            "The model is too large for ONNX Runtime's engine file.",
+            blame=Blame.PERSON,
+            code="model_too_large",
+            why="One ONNX file holds at most 2 GiB, weights included.",
+            fix="Choose another backend for this model.",
+        )
+
+
+def _view(value: ort.NodeArg) -> TensorView:
+    dtype = value.type.removeprefix("tensor(").removesuffix(")")
+    return TensorView(name=value.name, dtype=dtype, shape=list(value.shape))
+
+
+def _finding(text: str) -> Finding:
+    row = diagnose(text, Runtime.ONNXRUNTIME)
+    return Finding(
+        severity=Severity.ERROR,
+        code=row.code if row else "runtime_refused",
+        message=f"ONNX Runtime refuses the model. It says: {shorten(text, 300)}",
+        fix=row.fix if row else "Try the model in ONNX Runtime by itself.",
+    )

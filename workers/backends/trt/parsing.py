@@ -1,0 +1,87 @@
+"""Ask the ONNX parser for all that it dislikes, as findings; and parse for a build."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from workers.backends.base import Finding, Severity
+from workers.backends.trt.recording import plain
+from workers.diagnosis import Runtime, diagnose, shorten
+
+_MEANINGLESS = {"", "false", "true", "0"}
+_NAMED_NODES = 5
+_BY_CODE = {
+    "UNSUPPORTED_NODE": "unsupported_operator",
+    "UNSUPPORTED_NODE_ATTR": "unsupported_attribute",
+    "UNSUPPORTED_NODE_INPUT": "unsupported_operator_input",
+    "UNSUPPORTED_NODE_DATATYPE": "unsupported_data_type",
+    "UNSUPPORTED_NODE_DYNAMIC": "data_dependent_shape",
+    "UNSUPPORTED_NODE_SHAPE": "shape_mismatch",
+    "UNSUPPORTED_GRAPH": "unsupported_graph",
+    "INVALID_NODE": "unsupported_operator",
+    "INVALID_GRAPH": "invalid_graph",
+    "MODEL_DESERIALIZE_FAILED": "not_a_model",
+}
+_FIX = "Export without it, rewrite it with standard operators, or choose another backend."
+
+
+@dataclass
+class _Complaint:
+    code: str
+    operator: str
+    text: str
+    nodes: list[str] = field(default_factory=list)
+
+
+def make_network(trt: ModuleType, builder: Any) -> Any:  # noqa: ANN401 - the runtime's classes
+    """Return an empty, strongly typed network: types are what the model says."""
+    return builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
+
+
+def supported(parser: Any, path: Path) -> bool:  # noqa: ANN401 - the runtime's class
+    """Tell whether the parser takes the model whole; all its errors are then in the parser."""
+    return bool(parser.supports_model_v2(path.read_bytes(), str(path)))
+
+
+def complaints(parser: Any, label: str) -> list[Finding]:  # noqa: ANN401 - the runtime's class
+    """Return the parser's errors as findings: one for each kind, with the nodes it concerns."""
+    kinds: dict[tuple[str, str, str], _Complaint] = {}
+    for index in range(parser.num_errors):
+        error = parser.get_error(index)
+        code = str(error.code()).rpartition(".")[2]
+        key = (code, error.node_operator(), plain(error.desc()))
+        kind = kinds.setdefault(key, _Complaint(*key))
+        if error.node() >= 0:
+            kind.nodes.append(error.node_name() or f"#{error.node()}")
+    return [_finding(kind, label) for kind in kinds.values()]
+
+
+def _finding(kind: _Complaint, label: str) -> Finding:
+    told = kind.text not in _MEANINGLESS
+    row = diagnose(kind.text, Runtime.TENSORRT) if told else None
+    code = row.code if row else _BY_CODE.get(kind.code, "parser_refused")
+    if code == "unsupported_operator" and kind.operator:
+        message = f"{label} has no operator {kind.operator}."
+    elif kind.operator:
+        message = f"{label} cannot take operator {kind.operator} as it is used here."
+    else:
+        message = f"{label} cannot read the model."
+    if told and code != "unsupported_operator":
+        message += f" It says: {shorten(kind.text, 300)}"
+    return Finding(
+        severity=Severity.ERROR,
+        code=code,
+        message=message,
+        where=_name_nodes(kind.nodes),
+        fix=row.fix if row else _FIX,
+    )
+
+
+def _name_nodes(nodes: list[str]) -> str:
+    if not nodes:
+        return ""
+    named = ", ".join(nodes[:_NAMED_NODES])
+    return f"{named}, … ({len(nodes)} nodes)" if len(nodes) > _NAMED_NODES else named

@@ -1,0 +1,114 @@
+"""Put a recipe's profiles on a builder's config, and say beforehand what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from enginefarm.errors import JobFailed
+from enginefarm.nearest import did_you_mean
+from enginefarm.spec import Profile, ShapeRange
+from enginefarm.state import Blame
+from workers.backends.base import Finding, Severity
+
+DYNAMIC = -1
+
+
+def input_shapes(network: Any) -> dict[str, tuple[int, ...]]:  # noqa: ANN401 - the runtime's class
+    """Return the network's inputs; a dynamic dimension is -1."""
+    tensors = (network.get_input(index) for index in range(network.num_inputs))
+    return {tensor.name: tuple(tensor.shape) for tensor in tensors}
+
+
+def misfits(shapes: Mapping[str, Sequence[int]], profiles: Sequence[Profile]) -> list[Finding]:
+    """Return what is wrong with the profiles for these inputs. Pure."""
+    dynamic = [name for name, shape in shapes.items() if DYNAMIC in shape]
+    if dynamic and not profiles:
+        return [
+            _error(
+                "profile_required",
+                f"Input {name} has dynamic dimensions and there is no profile.",
+                name,
+                "Give min, opt and max shapes for it.",
+            )
+            for name in dynamic
+        ]
+    found: list[Finding] = []
+    for number, profile in enumerate(profiles):
+        found += [
+            _error(
+                "profile_missing_input",
+                f"Profile {number} lacks the dynamic input {name}.",
+                name,
+                "Give min, opt and max shapes for it.",
+            )
+            for name in dynamic
+            if name not in profile
+        ]
+        for name, wanted in profile.items():
+            found += _range_misfits(number, name, wanted, shapes)
+    return found
+
+
+def _range_misfits(
+    number: int, name: str, wanted: ShapeRange, shapes: Mapping[str, Sequence[int]]
+) -> list[Finding]:
+    if name not in shapes:
+        fix = did_you_mean(name, shapes)
+        text = f"Profile {number} names {name}, which is no input of the model."
+        return [_error("profile_unknown_input", text, name, fix)]
+    shape = shapes[name]
+    triple = (wanted.min, wanted.opt, wanted.max)
+    if any(len(dims) != len(shape) for dims in triple):
+        text = f"Profile {number} gives {name} {len(wanted.opt)} dimensions; it has {len(shape)}."
+        return [_error("profile_rank", text, name, "Give one number for each dimension.")]
+    found = []
+    for axis, (low, usual, high) in enumerate(zip(*triple, strict=True)):
+        if not low <= usual <= high:
+            text = f"Profile {number}, {name}, dimension {axis}: {low} <= {usual} <= {high} fails."
+            found.append(_error("profile_order", text, name, "Order them min <= opt <= max."))
+        if shape[axis] not in (DYNAMIC, low) or (shape[axis] != DYNAMIC and low != high):
+            text = (
+                f"Profile {number}, {name}, dimension {axis}: the model fixes it to {shape[axis]}."
+            )
+            found.append(_error("profile_static_mismatch", text, name, "Give that number."))
+    return found
+
+
+def _error(code: str, message: str, where: str, fix: str) -> Finding:
+    return Finding(severity=Severity.ERROR, code=code, message=message, where=where, fix=fix)
+
+
+def apply(builder: Any, config: Any, profiles: Sequence[Profile]) -> None:  # noqa: ANN401 - the runtime's classes
+    """Add every profile to the config.
+
+    Raises:
+        JobFailed: the runtime refuses one (code ``invalid_profile``).
+    """
+    for number, profile in enumerate(profiles):
+        made = builder.create_optimization_profile()
+        for name, wanted in profile.items():
+            made.set_shape(name, tuple(wanted.min), tuple(wanted.opt), tuple(wanted.max))
+        if config.add_optimization_profile(made) < 0:
+            raise JobFailed(
+                f"Profile {number} was refused by the compiler.",
+                blame=Blame.PERSON,
+                code="invalid_profile",
+                why="Its shapes do not fit the model's inputs.",
+                fix="Give min <= opt <= max for every dynamic input.",
+            )
+
+
+def value_inputs(network: Any) -> list[Finding]:  # noqa: ANN401 - the runtime's class
+    """Return a finding for each input whose values decide shapes: a profile gives shapes only."""
+    tensors = (network.get_input(index) for index in range(network.num_inputs))
+    return [
+        _error(
+            "shape_tensor_input",
+            f"The values of input {tensor.name} decide the shapes of other tensors.",
+            tensor.name,
+            "Make it a constant at export; profiles give shapes, not values.",
+        )
+        for tensor in tensors
+        if tensor.is_shape_tensor
+    ]

@@ -1,0 +1,283 @@
+"""Measure an engine: latency first, then accuracy against the original model in ONNX Runtime.
+
+Nothing is made up: what could not be measured is None, with the reason beside it. When the engine
+fails on an input, the original model is asked too: if it fails as well, the input is at fault.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from enginefarm.errors import JobFailed
+from enginefarm.report import AccuracyReport, LatencyReport
+from enginefarm.spec import BenchmarkOptions, Profile, SyntheticInput
+from enginefarm.state import Blame
+from enginefarm.views import TensorView
+from workers.backends.base import Backend, ModelSource, ProgressSink, Runner
+from workers.diagnosis import shorten
+from workers.measurement import inputs
+from workers.measurement.accuracy import OutputTally
+from workers.measurement.timing import Stopped, measure
+from workers.reporting import PartSink
+
+SYNTHETIC_BATCHES = 4
+LATENCY_SHARE = 0.7
+SYNTHETIC: TypeAdapter[dict[str, SyntheticInput]] = TypeAdapter(dict[str, SyntheticInput])
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, with what."""
+
+    source: ModelSource
+    engine: Path
+    dataset: Path | None
+    dataset_digest: str | None
+    synthetic: Mapping[str, SyntheticInput]
+    seed: int
+    options: BenchmarkOptions
+
+    @classmethod
+    def of(
+        cls, recipe: Mapping[str, Any], source: ModelSource, engine: Path, dataset: Path | None
+    ) -> Request:
+        """Read a benchmark recipe."""
+        return cls(
+            source=source,
+            engine=engine,
+            dataset=dataset,
+            dataset_digest=recipe.get("evaluation"),
+            synthetic=SYNTHETIC.validate_python(recipe.get("synthetic") or {}),
+            seed=int(recipe.get("seed") or 0),
+            options=BenchmarkOptions.model_validate(recipe.get("options") or {}),
+        )
+
+    @property
+    def data(self) -> str:
+        """What the engine is fed with, in the words of the report."""
+        if self.dataset is None:
+            return f"synthetic, seed {self.seed}"
+        return f"dataset {self.dataset_digest}"
+
+    def batches(
+        self, views: list[TensorView], profile: Profile | None
+    ) -> Iterator[tuple[inputs.Feeds, int]]:
+        """Yield the batches to compare on: the dataset whole, or a few synthetic ones."""
+        if self.dataset is not None:
+            yield from self._dataset_batches(views, profile)
+            return
+        rng = np.random.default_rng(self.seed)
+        for _ in range(SYNTHETIC_BATCHES):
+            feeds = inputs.synthetic(views, profile, self.synthetic, rng)
+            yield feeds, inputs.shared_batch(feeds) or 1
+
+    def _dataset_batches(
+        self, views: list[TensorView], profile: Profile | None
+    ) -> Iterator[tuple[inputs.Feeds, int]]:
+        if self.dataset is None:
+            return
+        dataset = inputs.open_dataset(self.dataset)
+        missing = [view.name for view in views if view.name not in dataset.arrays]
+        if missing:
+            raise JobFailed(
+                f"The evaluation dataset lacks {', '.join(missing)}.",
+                blame=Blame.PERSON,
+                code="dataset_missing_input",
+                fix="Give an array for every input of the model.",
+            )
+        for feeds, count in inputs.batches(dataset, views, profile):
+            fault = inputs.outside(feeds, profile)
+            if fault is not None:
+                raise JobFailed(
+                    "The evaluation dataset does not fit the profile.",
+                    blame=Blame.PERSON,
+                    code="dataset_outside_profile",
+                    why=f"{fault}.",
+                    fix="Widen the profile, or leave these samples out.",
+                )
+            yield feeds, count
+
+
+def run(
+    request: Request, backend: Backend, sink: ProgressSink, peak: Callable[[], int]
+) -> dict[str, Any]:
+    """Return the facts of a benchmark: latency by profile, accuracy, or why there is none."""
+    began = time.perf_counter()
+    engine = backend.load(request.engine, request.source.target, request.options.threads)
+    load_ms = (time.perf_counter() - began) * 1000
+    profiles: list[Profile | None] = list(request.source.profiles) or [None]
+    latency = []
+    share = LATENCY_SHARE / len(profiles)
+    try:
+        for number, profile in enumerate(profiles):
+            part = PartSink(sink, number * share, share)
+            latency.append(_latency(request, engine, profile, part, load_ms, peak))
+        accuracy, reason = _accuracy(request, engine, profiles, sink)
+    except Stopped:
+        raise JobFailed("The benchmark was stopped.", blame=Blame.NODE, code="cancelled") from None
+    facts: dict[str, Any] = {
+        "latency": [report.model_dump(mode="json") for report in latency],
+        "accuracy": accuracy.model_dump(mode="json") if accuracy else None,
+    }
+    if reason is not None:
+        facts["accuracy_reason"] = reason
+    return facts
+
+
+def _latency(
+    request: Request,
+    engine: Runner,
+    profile: Profile | None,
+    sink: ProgressSink,
+    load_ms: float,
+    peak: Callable[[], int],
+) -> LatencyReport:
+    feeds = _first(request, engine, profile)
+    try:
+        engine.run(feeds)
+    except Exception as error:
+        raise _run_failure(request, feeds, error) from error
+    found = measure(lambda: engine.run(feeds), request.options, time.perf_counter, sink)
+    return LatencyReport(
+        shapes={name: list(array.shape) for name, array in feeds.items()},
+        batch=inputs.shared_batch(feeds),
+        end_to_end_ms=found.distribution,
+        throughput_qps=found.throughput_qps,
+        warmup_iterations=found.warmup_iterations,
+        warmup_ms=found.warmup_ms,
+        stable=found.stable,
+        notes=[f"inputs: {request.data}", *found.notes],
+        load_ms=load_ms,
+        peak_memory_bytes=peak(),
+        threads=engine.threads,
+    )
+
+
+def _first(request: Request, engine: Runner, profile: Profile | None) -> inputs.Feeds:
+    for feeds, _ in request.batches(engine.inputs, profile):
+        return feeds
+    raise JobFailed(
+        "The evaluation dataset has too few samples to fill one batch.",
+        blame=Blame.PERSON,
+        code="dataset_too_small",
+        why="The model's batch is fixed, and the dataset is shorter.",
+        fix="Give at least one batch of samples.",
+    )
+
+
+def _reference(request: Request) -> Runner:
+    from workers.backends.onnxruntime import open_reference
+
+    return open_reference(request.source.path)
+
+
+def _run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> JobFailed:
+    """Tell whose fault a failed run is: ask the original model to run the same input."""
+    try:
+        _reference(request).run(feeds)
+    except Exception as original:  # noqa: BLE001 - as above
+        return _inputs_rejected(request, str(original))
+    return JobFailed(
+        "The engine does not run.",
+        blame=Blame.NODE,
+        code="engine_run_failed",
+        why=f"The original model runs on the same input; the engine says: {shorten(str(error))}",
+        fix="Read the job's log; try other compile options.",
+    )
+
+
+def _inputs_rejected(request: Request, said: str) -> JobFailed:
+    if request.dataset is not None:
+        return JobFailed(
+            "The original model does not run on the evaluation dataset.",
+            blame=Blame.PERSON,
+            code="evaluation_inputs_rejected",
+            why=f"ONNX Runtime says: {shorten(said)}",
+            fix="Look at the dataset's shapes and values; run the model on them by itself.",
+        )
+    return JobFailed(
+        "The original model does not run on synthetic inputs.",
+        blame=Blame.PERSON,
+        code="synthetic_inputs_rejected",
+        why=f"ONNX Runtime says: {shorten(said)}",
+        fix="Give synthetic values that it accepts (synthetic: low and high, or value, for each"
+        " input that needs them), or an evaluation dataset.",
+    )
+
+
+def _accuracy(
+    request: Request, engine: Runner, profiles: list[Profile | None], sink: ProgressSink
+) -> tuple[AccuracyReport | None, str | None]:
+    try:
+        reference = _reference(request)
+    except Exception as error:  # noqa: BLE001 - as above
+        said = shorten(str(error), 300)
+        return None, f"the original model does not load in ONNX Runtime on the CPU: {said}"
+    samples = 0
+    tallies: dict[str, OutputTally] = {}
+    skipped: set[str] = set()
+    # A dataset is one set of samples: it is compared once, under the first profile.
+    for profile in profiles if request.dataset is None else profiles[:1]:
+        for feeds, count in request.batches(reference.inputs, profile):
+            if sink.stopping:
+                raise Stopped
+            samples += count
+            _compare(request, (reference, engine), feeds, tallies, skipped)
+            sink.report(LATENCY_SHARE, "comparing with the original", f"{samples} samples")
+    if not tallies:
+        return None, "no output is a tensor of numbers"
+    report = AccuracyReport(
+        reference="the original model in ONNX Runtime on the CPU, graph as written",
+        data=request.data,
+        synthetic=request.dataset is None,
+        samples=samples,
+        outputs=[tally.result() for tally in tallies.values()],
+    )
+    reason = (
+        f"not compared, no tensor of numbers: {', '.join(sorted(skipped))}" if skipped else None
+    )
+    return report, reason
+
+
+def _compare(
+    request: Request,
+    runners: tuple[Runner, Runner],
+    feeds: inputs.Feeds,
+    tallies: dict[str, OutputTally],
+    skipped: set[str],
+) -> None:
+    reference, engine = runners
+    batch = inputs.shared_batch(feeds)
+    try:
+        wanted = reference.run(feeds)
+    except Exception as error:
+        raise _inputs_rejected(request, str(error)) from error
+    try:
+        found = engine.run(feeds)
+    except Exception as error:
+        raise _run_failure(request, feeds, error) from error
+    by_name = {view.name: array for view, array in zip(engine.outputs, found, strict=True)}
+    for view, right in zip(reference.outputs, wanted, strict=True):
+        left = by_name.get(view.name)
+        if right is None or left is None or right.dtype.kind not in "fiub":
+            skipped.add(view.name)
+            continue
+        first = batch is not None and right.ndim > 0 and right.shape[0] == batch
+        tally = tallies.setdefault(view.name, OutputTally(view.name, batch_first=first))
+        try:
+            tally.add(right, left)
+        except ValueError as error:
+            raise JobFailed(
+                "The engine's output has another shape than the original's.",
+                blame=Blame.NODE,
+                code="output_shape_differs",
+                why=f"{error}.",
+                fix="Report it: the backend has built something else.",
+            ) from error

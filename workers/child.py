@@ -1,0 +1,86 @@
+"""``python -m workers.child SCRATCH``: run the one job in SCRATCH and leave, without teardown.
+
+This process alone imports runtimes. What it prints is the job's log; what it found is in
+``result.json``; a failure that is understood is a result, not a crash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+
+from enginefarm.errors import Failure, FarmError
+from enginefarm.state import Blame
+from workers.childjob import JOB_FILE, RESULT_FILE, ChildJob, ChildResult, write_document
+from workers.confinement import die_with
+from workers.reporting import PipeSink
+
+
+def main(arguments: list[str]) -> int:
+    """Run the job and write its result."""
+    parser = argparse.ArgumentParser(prog="workers.child", description=__doc__)
+    parser.add_argument("scratch", type=Path)
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--progress-fd", type=int)
+    asked = parser.parse_args(arguments)
+    die_with(asked.parent)
+    faulthandler.enable()
+    sink = PipeSink(asked.progress_fd)
+
+    def on_sigterm(_number: int, _frame: FrameType | None) -> None:
+        sink.stop()
+
+    signal.signal(signal.SIGTERM, on_sigterm)
+    job = ChildJob.model_validate_json((asked.scratch / JOB_FILE).read_text())
+    write_document(asked.scratch / RESULT_FILE, run(job, sink))
+    return 0
+
+
+def run(job: ChildJob, sink: PipeSink) -> ChildResult:
+    """Run a stage; whatever it raises becomes a failure with a blame."""
+    from workers import stages
+
+    try:
+        return stages.run(job, sink)
+    except FarmError as error:
+        return ChildResult(failure=error.as_failure())
+    except MemoryError:
+        traceback.print_exc()
+        return ChildResult(failure=_out_of_memory())
+    except Exception as error:  # noqa: BLE001 - the last line of defence: said as what it is
+        traceback.print_exc()
+        return ChildResult(failure=_unexpected(error))
+
+
+def _out_of_memory() -> Failure:
+    return Failure(
+        code="out_of_memory",
+        blame=Blame.NODE,
+        message="The job ran out of memory.",
+        why="An allocation was refused.",
+        fix="Use a node with more memory, or reduce the profile's max.",
+    )
+
+
+def _unexpected(error: Exception) -> Failure:
+    return Failure(
+        code="stage_error",
+        blame=Blame.NODE,
+        message=f"The job stopped on an unexpected {type(error).__name__}.",
+        why=str(error)[:500],
+        fix="Read the job's log; this is a defect of the farm or of the runtime.",
+    )
+
+
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Runtimes may crash while they are torn down; the result is on disk, so leave at once.
+    os._exit(code)

@@ -1,0 +1,64 @@
+"""What crosses between the executor and the child: ``job.json`` in, ``result.json`` out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from enginefarm.errors import Failure
+from enginefarm.state import Stage
+from enginefarm.target import Target
+
+JOB_FILE = "job.json"
+RESULT_FILE = "result.json"
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChildInput(_Document):
+    """A file the job needs, already on disk and verified."""
+
+    role: str
+    name: str
+    path: Path
+
+
+class ChildOutput(_Document):
+    """A file the job made."""
+
+    role: str
+    name: str
+    path: Path
+    media_type: str
+
+
+class ChildJob(_Document):
+    """One stage to run."""
+
+    stage: Stage
+    target: Target
+    recipe: dict[str, JsonValue]
+    inputs: list[ChildInput]
+    out: Path
+
+    def one(self, role: str) -> ChildInput | None:
+        """Return the input of that role, if there is one."""
+        return next((item for item in self.inputs if item.role == role), None)
+
+
+class ChildResult(_Document):
+    """What came of it. ``facts`` may be there beside a ``failure``."""
+
+    outputs: list[ChildOutput] = []
+    facts: dict[str, JsonValue] = {}
+    failure: Failure | None = None
+
+
+def write_document(path: Path, document: BaseModel) -> None:
+    """Write whole or not at all: the reader may look after a crash."""
+    part = path.with_suffix(".part")
+    part.write_text(document.model_dump_json())
+    part.replace(path)

@@ -1,0 +1,61 @@
+"""What a runtime's words mean: tables from texts to code, cause, cure and blame, as data. Pure.
+
+The first row that matches decides, so the special stands before the general. A text that no row
+knows is handed on as it is, under the code the caller chooses.
+"""
+
+from __future__ import annotations
+
+import re
+
+from enginefarm.errors import JobFailed
+from enginefarm.state import Blame
+from workers.diagnosis import onnx_rows, tensorrt_rows
+from workers.diagnosis.row import Row, Runtime
+
+__all__ = ["TABLE", "Row", "Runtime", "diagnose", "failure_of", "shorten"]
+
+TABLE: tuple[Row, ...] = (*tensorrt_rows.ROWS, *onnx_rows.ROWS)
+
+
+def diagnose(text: str, runtime: Runtime) -> Row | None:
+    """Return the first row that knows ``text``, or None."""
+    for row in TABLE:
+        if row.runtime in (runtime, Runtime.ANY) and re.search(row.pattern, text, re.DOTALL):
+            return row
+    return None
+
+
+def failure_of(texts: list[str], runtime: Runtime, *, code: str, message: str) -> JobFailed:
+    """Make the failure for what a runtime said: the first text that the table knows decides.
+
+    ``code`` is used when no row knows any of the texts; the runtime's own words are then the why.
+    """
+    for text in texts:
+        row = diagnose(text, runtime)
+        if row is not None:
+            return JobFailed(
+                message,
+                blame=row.blame,
+                code=row.code,
+                why=row.why,
+                fix=row.fix,
+                said=shorten(text),
+            )
+    said = shorten(" | ".join(texts)) if texts else "It gave no reason."
+    return JobFailed(
+        message,
+        blame=Blame.PERSON if texts else Blame.NODE,
+        code=code,
+        why=f"The runtime said: {said}",
+        fix="Read the job's log for the words before; try the model in the runtime by itself.",
+        said=said,
+    )
+
+
+def shorten(text: str, limit: int = 600) -> str:
+    """Return a text on one line, cut in the middle if it is long."""
+    line = " ".join(text.split())
+    if len(line) <= limit:
+        return line
+    return f"{line[: limit * 2 // 3]} … {line[-limit // 3 :]}"

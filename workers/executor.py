@@ -1,0 +1,278 @@
+"""One attempt at one job: claim, fetch, run the child, store, finish.
+
+The executor never imports a runtime. Whatever happens it says how the attempt ended, unless the
+lease is no longer its own: then it says nothing, and the farm's reaper has the word.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import structlog
+
+from enginefarm.errors import Failure, FarmError, JobFailed, LeaseLost
+from enginefarm.manifest import LOG_TYPE
+from enginefarm.report import Machine
+from enginefarm.state import Blame, JobState
+from tasks.messages import (
+    Assignment,
+    ClaimRequest,
+    Device,
+    FinishRequest,
+    OutputFile,
+    Progress,
+    UploadsRequest,
+)
+from workers import hardware, sandbox, transfer, verdict
+from workers.childjob import (
+    JOB_FILE,
+    RESULT_FILE,
+    ChildInput,
+    ChildJob,
+    ChildOutput,
+    ChildResult,
+    write_document,
+)
+from workers.farm_api import WorkerApi
+from workers.joblog import JobLog
+from workers.lease import CANCELLED, HANDED_BACK, Lease
+from workers.measurement import machine
+from workers.settings import child_environment
+
+LOG_NAME = "log.txt"
+LEAST_PATIENCE_S = 5.0
+log = structlog.get_logger(__name__)
+
+OnProgress = Callable[[Assignment, Progress], None]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What a node brings to every job."""
+
+    api: WorkerApi
+    scratch: Path
+    devices: Sequence[Device]
+    job_log_bytes: int
+    job_memory_bytes: int | None = None
+    on_progress: OnProgress = lambda _assignment, _progress: None
+
+
+@dataclass(frozen=True)
+class _End:
+    state: JobState
+    outputs: tuple[ChildOutput, ...] = ()
+    result: ChildResult = field(default_factory=ChildResult)
+    failure: Failure | None = None
+    machine: Machine | None = None
+
+
+def attempt(workshop: Workshop, job_id: str, number: int) -> str:
+    """Try to claim an attempt and, if it is ours, carry it out; return how it went, in a word."""
+    with structlog.contextvars.bound_contextvars(job=job_id, attempt=number):
+        reply = workshop.api.claim(ClaimRequest(job_id=job_id, attempt=number))
+        assignment = reply.assignment
+        if assignment is None:
+            log.info("claim_declined", reason=reply.declined)
+            return f"declined: {reply.declined}"
+        with structlog.contextvars.bound_contextvars(
+            build=assignment.build_id, stage=str(assignment.stage), target=str(assignment.target)
+        ):
+            log.info("job_claimed", lease_s=assignment.lease_s)
+            return _Attempt(workshop, assignment).carry_out()
+
+
+class _Attempt:
+    def __init__(self, workshop: Workshop, assignment: Assignment) -> None:
+        self._shop = workshop
+        self._job = assignment
+        self._log = JobLog(workshop.job_log_bytes)
+        self._lease = Lease(workshop.api, assignment, self._log)
+        memory = assignment.limits.memory_bytes or workshop.job_memory_bytes
+        self._limits = sandbox.Limits(
+            assignment.limits.running_s, assignment.limits.silent_s, memory
+        )
+
+    def carry_out(self) -> str:
+        self._shop.scratch.mkdir(parents=True, exist_ok=True)
+        prefix = f"{self._job.job_id}-{self._job.attempt}-"
+        scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=self._shop.scratch))
+        try:
+            with self._lease, transfer.make_client() as client:
+                end = self._work(client, scratch)
+                return self._tell(client, scratch, end)
+        except LeaseLost as error:
+            log.warning("lease_lost", code=error.code)
+            return "lease lost"
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _work(self, client: httpx.Client, scratch: Path) -> _End:
+        load_before = hardware.load_average()
+        try:
+            inputs = self._fetch(client, scratch)
+            end = self._run_child(scratch, inputs)
+        except transfer.TransferStopped:
+            return self._stopped()
+        except FarmError as error:
+            return _End(JobState.FAILED, failure=error.as_failure())
+        except BaseException:
+            # The worker is being shut down: the child is dead by now; hand the job back.
+            log.warning("job_handed_back")
+            self._hand_back()
+            raise
+        found = machine.describe(self._shop.devices, self._device_arch(), load_before)
+        return _End(end.state, end.outputs, end.result, end.failure, found)
+
+    def _device_arch(self) -> str:
+        return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
+
+    def _fetch(self, client: httpx.Client, scratch: Path) -> list[ChildInput]:
+        folder = scratch / "inputs"
+        folder.mkdir()
+        found = []
+        for item in self._job.inputs:
+            path = transfer.download(client, item, self._place(folder, item.role), self._stop)
+            found.append(ChildInput(role=item.role, name=item.name, path=path))
+        return found
+
+    @staticmethod
+    def _place(folder: Path, role: str) -> Path:
+        """External data lies beside its model; other files apart, since names may be the same."""
+        place = folder / ("model" if role in {"model", "external-data"} else role)
+        place.mkdir(exist_ok=True)
+        return place
+
+    def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
+        out = scratch / "out"
+        out.mkdir()
+        job = ChildJob(
+            stage=self._job.stage,
+            target=self._job.target,
+            recipe=self._job.recipe,
+            inputs=inputs,
+            out=out,
+        )
+        write_document(scratch / JOB_FILE, job)
+        outcome = sandbox.run(
+            sandbox.child_command(scratch),
+            cwd=scratch,
+            environment=child_environment(scratch),
+            limits=self._limits,
+            log=self._log,
+            on_progress=lambda said: self._shop.on_progress(self._job, self._lease.progress(said)),
+            stop=self._stop,
+        )
+        log.info(
+            "child_ended",
+            ending=str(outcome.ending),
+            returncode=outcome.returncode,
+            seconds=round(outcome.seconds, 3),
+            peak_memory_bytes=outcome.peak_memory_bytes,
+        )
+        if outcome.ending is sandbox.Ending.STOPPED:
+            return self._stopped()
+        return self._judge(outcome, scratch)
+
+    def _judge(self, outcome: sandbox.Outcome, scratch: Path) -> _End:
+        failure = verdict.failure_of(outcome, self._limits)
+        path = scratch / RESULT_FILE
+        if failure is None and not path.exists():
+            failure = verdict.no_result(outcome)
+        if failure is not None:
+            self._log.say(f"{failure.message} {failure.why} {failure.fix}")
+            return _End(JobState.FAILED, failure=failure)
+        result = ChildResult.model_validate_json(path.read_bytes())
+        if result.failure is not None:
+            self._log.say(f"{result.failure.message} {result.failure.why}")
+            return _End(JobState.FAILED, tuple(result.outputs), result, result.failure)
+        return _End(JobState.SUCCEEDED, tuple(result.outputs), result)
+
+    def _stop(self) -> str | None:
+        return self._lease.stop_reason
+
+    def _stopped(self) -> _End:
+        self._log.say(f"stopped: {self._lease.stop_reason}")
+        return _End(JobState.CANCELLED)
+
+    def _tell(self, client: httpx.Client, scratch: Path, end: _End) -> str:
+        if not self._lease.held:
+            log.warning("attempt_abandoned", reason=self._lease.stop_reason)
+            return f"abandoned: {self._lease.stop_reason}"
+        if self._lease.stop_reason == CANCELLED:
+            end = _End(JobState.CANCELLED, machine=end.machine)
+        written = scratch / LOG_NAME
+        written.write_bytes(self._log.render())
+        log_output = ChildOutput(role="log", name=LOG_NAME, path=written, media_type=LOG_TYPE)
+        try:
+            outputs = self._store(client, [*end.outputs, log_output])
+        except JobFailed as error:
+            end, outputs = _End(JobState.FAILED, failure=error.as_failure()), []
+        finished = FinishRequest(
+            attempt=self._job.attempt,
+            lease_token=self._job.lease_token,
+            state=end.state,
+            outputs=outputs[:-1],
+            facts=end.result.facts,
+            machine=end.machine,
+            failure=end.failure,
+            log=outputs[-1] if outputs else None,
+        )
+        reply = self._shop.api.finish(self._job.job_id, finished, patience_s=self._patience())
+        log.info("job_finished", state=str(end.state), job_state=str(reply.state))
+        return str(end.state)
+
+    def _store(self, client: httpx.Client, files: list[ChildOutput]) -> list[OutputFile]:
+        described = [transfer.describe(item) for item in files]
+        request = UploadsRequest(
+            attempt=self._job.attempt, lease_token=self._job.lease_token, files=described
+        )
+        for last in (False, True):
+            slots = self._shop.api.uploads(
+                self._job.job_id, request, patience_s=self._patience()
+            ).files
+            try:
+                for slot, item in zip(slots, files, strict=True):
+                    transfer.upload(client, slot, item.path, self._lost)
+            except transfer.SlotExpired:
+                if last:
+                    raise JobFailed(
+                        "The bucket refuses the farm's upload addresses.",
+                        blame=Blame.FARM,
+                        code="output_refused",
+                        why="A fresh one was refused, too.",
+                        fix="Compare the clocks and the bucket's credentials.",
+                    ) from None
+            except transfer.TransferStopped:
+                raise LeaseLost("The lease was lost while storing.", code="lease_lost") from None
+            else:
+                return described
+        return described
+
+    def _lost(self) -> str | None:
+        """A cancelled job still stores its log; a lost one stops."""
+        return None if self._lease.held else self._lease.stop_reason
+
+    def _patience(self) -> float:
+        return max(self._lease.seconds_left, LEAST_PATIENCE_S)
+
+    def _hand_back(self) -> None:
+        back = FinishRequest(
+            attempt=self._job.attempt,
+            lease_token=self._job.lease_token,
+            state=JobState.QUEUED,
+            failure=Failure(
+                code=HANDED_BACK,
+                blame=Blame.NODE,
+                message="The node is shutting down and hands the job back.",
+            ),
+        )
+        try:
+            self._shop.api.finish(self._job.job_id, back, patience_s=0)
+        except FarmError as error:
+            log.warning("hand_back_failed", code=error.code, why=error.why)

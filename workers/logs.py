@@ -1,0 +1,44 @@
+"""How a node's processes log: one JSON object a line on stderr, with build, job and attempt."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+
+def configure() -> None:
+    """Set up structlog, and let the standard library's loggers (Celery's) speak the same form."""
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.dict_tracebacks,
+    ]
+    structlog.configure(
+        processors=[*shared, structlog.processors.JSONRenderer(sort_keys=True)],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.EventRenamer("message"),
+                _name_event,
+                structlog.processors.JSONRenderer(sort_keys=True),
+            ],
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _name_event(
+    _logger: object, _method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    event["event"] = "library_message"
+    return event

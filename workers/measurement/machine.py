@@ -1,0 +1,30 @@
+"""The machine a result was made on, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from enginefarm.report import Machine
+from tasks.messages import Device
+from workers import hardware
+
+
+def describe(devices: Sequence[Device], arch: str, load_before: float) -> Machine:
+    """Return the machine as it is now; the device is the first of the target's architecture.
+
+    A job that runs on the processor (a compile ahead of time, too) has the device ``cpu``.
+    """
+    gpu = next((device for device in devices if device.arch == arch and arch != "cpu"), None)
+    return Machine(
+        hostname=hardware.hostname(),
+        cpu=hardware.cpu_model(),
+        cores=hardware.cores(),
+        governor=hardware.governor(),
+        load_before=load_before,
+        load_after=hardware.load_average(),
+        memory_bytes=hardware.memory_bytes(),
+        device=gpu.name if gpu else "cpu",
+        device_uuid=gpu.uuid if gpu else None,
+        driver=gpu.driver if gpu else None,
+        cuda=gpu.cuda if gpu else None,
+    )

@@ -1,0 +1,126 @@
+"""Run something over and over, as the options say: warm up, then until the median is stable.
+
+The clock is injected. The limit on time wins over the minimum count; the report then says so.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from enginefarm.report import Percentiles
+from enginefarm.spec import BenchmarkOptions
+from workers.backends.base import Clock, ProgressSink
+from workers.measurement.latency import median, settled, summarize
+
+WINDOW_ITERATIONS = 10
+WINDOWS_IN_MINIMUM = 5
+MAX_SAMPLES = 2_000_000
+MS = 1000.0
+SPIKE_RATIO = 3.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came out of one measurement."""
+
+    distribution: Percentiles
+    throughput_qps: float
+    warmup_iterations: int
+    warmup_ms: float
+    stable: bool
+    notes: list[str] = field(default_factory=list)
+
+
+class Stopped(Exception):
+    """The measurement was told to stop."""
+
+
+def measure(
+    once: Callable[[], object], options: BenchmarkOptions, clock: Clock, sink: ProgressSink
+) -> Measured:
+    """Time ``once`` until its median is stable or the time is over.
+
+    Raises:
+        Stopped: the sink says so, between two runs.
+    """
+    warm_count, warm_ms = _warm_up(once, options, clock, sink)
+    samples = array("d")
+    medians: list[float] = []
+    began = clock()
+    stable = False
+    while not stable and (clock() - began) * MS < options.max_duration_ms:
+        window = _window(once, options, clock, sink, began)
+        samples.extend(window)
+        medians.append(median(sorted(window)))
+        elapsed_ms = (clock() - began) * MS
+        sink.report(min(elapsed_ms / options.max_duration_ms, 1.0), "measuring", f"{len(samples)}")
+        enough = len(samples) >= options.min_iterations and elapsed_ms >= options.min_duration_ms
+        stable = enough and settled(medians, options.stable_within)
+        if len(samples) >= MAX_SAMPLES:
+            break
+    wall = clock() - began
+    distribution = summarize(samples)
+    return Measured(
+        distribution=distribution,
+        throughput_qps=len(samples) / wall,
+        warmup_iterations=warm_count,
+        warmup_ms=warm_ms,
+        stable=stable,
+        notes=_notes(distribution, options, stable=stable, seconds=wall),
+    )
+
+
+def _warm_up(
+    once: Callable[[], object], options: BenchmarkOptions, clock: Clock, sink: ProgressSink
+) -> tuple[int, float]:
+    began, count = clock(), 0
+    while count == 0 or (clock() - began) * MS < options.warmup_ms:
+        _obey(sink)
+        once()
+        count += 1
+    sink.report(0.0, "warmed up", f"{count}")
+    return count, (clock() - began) * MS
+
+
+def _window(
+    once: Callable[[], object],
+    options: BenchmarkOptions,
+    clock: Clock,
+    sink: ProgressSink,
+    began: float,
+) -> list[float]:
+    """Return one window: at least ten runs and a fifth of the least duration, within the limit."""
+    opened = clock()
+    least_ms = options.min_duration_ms / WINDOWS_IN_MINIMUM
+    times: list[float] = []
+    while True:
+        _obey(sink)
+        start = clock()
+        once()
+        end = clock()
+        times.append((end - start) * MS)
+        full = len(times) >= WINDOW_ITERATIONS and (end - opened) * MS >= least_ms
+        if full or (end - began) * MS >= options.max_duration_ms:
+            return times
+
+
+def _obey(sink: ProgressSink) -> None:
+    if sink.stopping:
+        raise Stopped
+
+
+def _notes(
+    found: Percentiles, options: BenchmarkOptions, *, stable: bool, seconds: float
+) -> list[str]:
+    notes = []
+    if not stable:
+        notes.append(
+            f"the median had not settled within {options.stable_within:.1%} after {seconds:.1f} s"
+        )
+    if found.count < options.min_iterations:
+        notes.append(f"{found.count} runs of at least {options.min_iterations}: the time was over")
+    if found.p50 > 0 and found.p99 / found.p50 > SPIKE_RATIO:
+        notes.append(f"P99 is {found.p99 / found.p50:.1f} times P50: the machine was not quiet")
+    return notes

@@ -1,0 +1,146 @@
+"""A node's life: what it says of itself, its credential on disk, and its beat.
+
+The state folder is readable by its owner alone. The credential is the node's own, given at
+enrolment; the enrolment token is never written.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+from pydantic import BaseModel, ConfigDict
+
+from enginefarm.errors import FarmError
+from enginefarm.state import Stage
+from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply, NodeDescription
+from workers.farm_api import WorkerApi
+from workers.probe import Probe
+
+STATE_FILE = "node.json"
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+log = structlog.get_logger(__name__)
+
+
+class NodeState(BaseModel):
+    """What a node remembers of its enrolment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    url: str
+    name: str
+    node_id: str
+    credential: str
+    queues: list[str]
+    heartbeat_s: float
+
+
+def describe(found: Probe, stages: Sequence[Stage], slots: int) -> NodeDescription:
+    """Return what the node says of itself."""
+    return NodeDescription(
+        hostname=found.hostname,
+        cpu=found.cpu,
+        cores=found.cores,
+        memory_bytes=found.memory_bytes,
+        devices=found.devices,
+        backends=found.backends,
+        stages=list(stages),
+        slots=slots,
+        farm_version=version("enginefarm"),
+    )
+
+
+def enrol(
+    url: str, token: str, name: str, description: NodeDescription, *, patience_s: float
+) -> NodeState:
+    """Join the farm, waiting for it to come up.
+
+    Raises:
+        Unauthenticated: the enrolment token is not the farm's.
+        Unavailable: the farm did not answer in time.
+    """
+    api = WorkerApi(url, token)
+    try:
+        request = EnrolRequest(name=name, description=description)
+        reply: EnrolReply = api.enrol(request, patience_s=patience_s)
+    finally:
+        api.close()
+    log.info("node_enrolled", node=reply.node_id, name=name, queues=reply.queues)
+    return NodeState(
+        url=url,
+        name=name,
+        node_id=reply.node_id,
+        credential=reply.credential,
+        queues=reply.queues,
+        heartbeat_s=reply.heartbeat_s,
+    )
+
+
+def save(state: NodeState, folder: Path) -> Path:
+    """Write the state, whole, for its owner alone."""
+    folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
+    folder.chmod(FOLDER_MODE)
+    part = folder / f"{STATE_FILE}.part"
+    part.unlink(missing_ok=True)
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with os.fdopen(fd, "w") as stream:
+        stream.write(state.model_dump_json())
+    return part.replace(folder / STATE_FILE)
+
+
+class NodeBeatThread:
+    """Say regularly that the node lives; hand on what the farm wants of it."""
+
+    def __init__(
+        self,
+        api: WorkerApi,
+        state: NodeState,
+        description: NodeDescription,
+        running: Callable[[], list[str]],
+        obey: Callable[[NodeBeatReply], None],
+    ) -> None:
+        """``running`` tells which jobs run; ``obey`` gets every answer."""
+        self._api = api
+        self._interval = state.heartbeat_s
+        self._description: NodeDescription | None = description
+        self._running = running
+        self._obey = obey
+        self._ended = threading.Event()
+        self._draining = False
+        self._thread = threading.Thread(target=self._beat_on, name="node-beat", daemon=True)
+
+    def start(self) -> None:
+        """Beat until stopped."""
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Say from now on that no more work is wanted, starting at once."""
+        self._draining = True
+        self.beat()
+
+    def stop(self) -> None:
+        """Stop beating."""
+        self._ended.set()
+        self._thread.join(timeout=15)
+
+    def _beat_on(self) -> None:
+        self.beat()
+        while not self._ended.wait(self._interval):
+            self.beat()
+
+    def beat(self) -> None:
+        """Beat once; a beat that does not get through is followed by the next."""
+        message = NodeBeat(
+            description=self._description, running=self._running(), draining=self._draining
+        )
+        try:
+            reply = self._api.beat(message)
+        except FarmError as error:
+            log.warning("node_beat_missed", code=error.code, why=error.why)
+            return
+        self._description = None  # it does not change while the node lives
+        self._obey(reply)

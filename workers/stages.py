@@ -1,0 +1,163 @@
+"""The stages a child runs: check, compile, benchmark; a runtime is imported when one runs."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from enginefarm.errors import JobFailed
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES
+from enginefarm.report import CompileReport
+from enginefarm.spec import CompileOptions, Profile
+from enginefarm.state import Blame, Stage
+from workers import benchmark
+from workers.backends.base import Backend, Finding, ModelSource, ProgressSink, Severity
+from workers.backends.registry import open_backend
+from workers.childjob import ChildJob, ChildOutput, ChildResult
+
+PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
+FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
+CHECK_FILE = "check.json"
+
+
+def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
+    """Run the job's stage on its backend."""
+    sink.report(None, "loading the runtime")
+    backend = _open(job)
+    stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
+        Stage.CHECK: check,
+        Stage.COMPILE: compile_model,
+        Stage.BENCHMARK: benchmark_engine,
+    }
+    if job.stage not in stages:
+        raise JobFailed(
+            f"A node does not run the stage {job.stage}.", blame=Blame.NODE, code="stage_unknown"
+        )
+    return stages[job.stage](job, backend, sink)
+
+
+def _open(job: ChildJob) -> Backend:
+    try:
+        backend = open_backend(job.target.backend)
+    except ImportError as error:
+        raise JobFailed(
+            f"The backend {job.target.backend} does not load on this node.",
+            blame=Blame.NODE,
+            code="backend_missing",
+            why=str(error),
+            fix="Install its packages on the node and start the node again.",
+        ) from error
+    here, wanted = backend.describe([]).version, job.recipe["backend_version"]
+    if here != wanted:
+        raise JobFailed(
+            f"This node has {job.target.backend} {here}; the job asks for {wanted}.",
+            blame=Blame.NODE,
+            code="backend_version_differs",
+            why="A job's key names the version, so another must not answer for it.",
+            fix="Start the node again, so that it tells the farm what it has.",
+        )
+    return backend
+
+
+def source_of(job: ChildJob) -> ModelSource:
+    """Return the model of a job with its profiles and compile options."""
+    model = job.one("model")
+    if model is None:
+        raise JobFailed("The job came without its model.", blame=Blame.FARM, code="input_missing")
+    options = job.recipe.get("options") or {}
+    return ModelSource(
+        path=model.path,
+        target=job.target,
+        profiles=PROFILES.validate_python(job.recipe.get("profiles") or []),
+        options=CompileOptions.model_validate(options)
+        if job.stage is not Stage.BENCHMARK
+        else CompileOptions(),
+    )
+
+
+def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+    """Find all that is wrong with the model for the target; errors fail the job, once, together."""
+    sink.report(0.1, "checking the model")
+    found = backend.check(source_of(job))
+    rows: list[Any] = FINDINGS.dump_python(found, mode="json")
+    written = job.out / CHECK_FILE
+    written.write_bytes(FINDINGS.dump_json(found))
+    sink.report(1.0, "checked")
+    failure = None
+    errors = [finding for finding in found if finding.severity is Severity.ERROR]
+    if errors:
+        failure = _refusal(job, errors, rows).as_failure()
+    return ChildResult(
+        outputs=[ChildOutput(role="check", name=CHECK_FILE, path=written, media_type=CHECK_TYPE)],
+        facts={"findings": rows},
+        failure=failure,
+    )
+
+
+def _refusal(job: ChildJob, errors: list[Finding], rows: list[Any]) -> JobFailed:
+    first = errors[0]
+    more = f" There are {len(errors)} findings in all." if len(errors) > 1 else ""
+    where = f" (at {first.where})" if first.where else ""
+    return JobFailed(
+        f"The model cannot be built for {job.target}.",
+        blame=Blame.PERSON,
+        code=first.code,
+        why=f"{first.message}{where}{more}",
+        fix=first.fix,
+        findings=rows,
+    )
+
+
+def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+    """Build the engine and say what it took."""
+    began = time.monotonic()
+    compiled = backend.compile(source_of(job), job.out, sink)
+    report = CompileReport(
+        seconds=time.monotonic() - began,
+        engine_bytes=compiled.path.stat().st_size,
+        peak_memory_bytes=peak_memory_bytes(),
+        warnings=compiled.warnings,
+    )
+    engine = ChildOutput(
+        role="engine",
+        name=compiled.path.name,
+        path=compiled.path,
+        media_type=ENGINE_TYPES[job.target.backend],
+    )
+    facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
+    return ChildResult(outputs=[engine], facts=TypeAdapter(dict[str, Any]).validate_python(facts))
+
+
+def benchmark_engine(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+    """Measure the engine's latency, then its accuracy against the original model."""
+    source, engine, dataset = source_of(job), job.one("engine"), job.one("dataset")
+    if engine is None:
+        raise JobFailed("The job came without its engine.", blame=Blame.FARM, code="input_missing")
+    request = benchmark.Request.of(
+        job.recipe, source, engine.path, dataset.path if dataset else None
+    )
+    facts = benchmark.run(request, backend, sink, peak_memory_bytes)
+    facts["versions"] = versions(backend)
+    return ChildResult(facts=facts)
+
+
+def versions(backend: Backend) -> dict[str, Any]:
+    """Return the versions of all that had a say."""
+    return {
+        "python": platform.python_version(),
+        "numpy": version("numpy"),
+        "onnx": version("onnx"),
+        "enginefarm": version("enginefarm"),
+        **backend.versions(),
+    }
+
+
+def peak_memory_bytes() -> int:
+    """Return the most resident memory this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,155 @@
+"""Files in and out of a node, by presigned URLs: every byte in is hashed, every byte out was.
+
+A file that arrives wrong is fetched again; one that stays wrong fails the attempt as the farm's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+
+from enginefarm.digest import digest_of_file
+from enginefarm.errors import JobFailed
+from enginefarm.state import Blame
+from tasks.messages import InputFile, OutputFile, UploadSlot
+from workers.childjob import ChildOutput
+
+CHUNK = 1 << 20
+TRIES = 4
+FIRST_DELAY_S = 0.3
+TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+ALREADY_THERE = 412
+EXPIRED = 403
+SERVER_ERROR = 500
+
+Stop = Callable[[], str | None]
+
+
+class TransferStopped(Exception):
+    """The job was stopped while a file was on its way."""
+
+
+class SlotExpired(Exception):
+    """A presigned URL is no longer good."""
+
+
+def make_client() -> httpx.Client:
+    """Return a client for presigned URLs; it carries no credential."""
+    return httpx.Client(timeout=TIMEOUT, trust_env=False, follow_redirects=False)
+
+
+def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) -> Path:
+    """Fetch an input into ``folder`` and return its path.
+
+    Raises:
+        JobFailed: it does not come, or not as promised (code ``input_unavailable``).
+        TransferStopped: ``stop`` gave a reason.
+    """
+    goal = folder / item.name
+    part = folder / f"{item.name}.part"
+    said = ""
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(FIRST_DELAY_S * 2**attempt)
+        try:
+            said = _fetch(client, item, part, stop)
+        except httpx.TransportError as error:
+            said = f"{type(error).__name__}: {error}"
+        if not said:
+            part.replace(goal)
+            return goal
+    raise JobFailed(
+        f"The input {item.name} could not be fetched.",
+        blame=Blame.FARM,
+        code="input_unavailable",
+        why=f"{said}.",
+        fix="Look at the bucket and at the path between it and the node.",
+    )
+
+
+def _fetch(client: httpx.Client, item: InputFile, part: Path, stop: Stop) -> str:
+    """Return what was wrong, or nothing."""
+    hasher, size = hashlib.sha256(), 0
+    with client.stream("GET", item.url) as response, part.open("wb") as out:
+        if not response.is_success:
+            return f"the bucket answers HTTP {response.status_code}"
+        for chunk in response.iter_bytes(CHUNK):
+            _obey(stop)
+            hasher.update(chunk)
+            size += len(chunk)
+            if size > item.size:
+                return f"it is longer than the {item.size} bytes promised"
+            out.write(chunk)
+    if size != item.size:
+        return f"it has {size} bytes of {item.size}"
+    found = f"sha256:{hasher.hexdigest()}"
+    return "" if found == item.digest else f"its digest is {found}, promised was {item.digest}"
+
+
+def describe(output: ChildOutput) -> OutputFile:
+    """Return an output with its digest and size."""
+    return OutputFile(
+        role=output.role,
+        name=output.name,
+        digest=digest_of_file(output.path),
+        size=output.path.stat().st_size,
+        media_type=output.media_type,
+    )
+
+
+def upload(client: httpx.Client, slot: UploadSlot, path: Path, stop: Stop) -> None:
+    """Put a file where its slot says, unless the farm has it already.
+
+    Raises:
+        SlotExpired: the URL is no longer good.
+        JobFailed: the bucket does not take it (code ``output_refused``).
+        TransferStopped: ``stop`` gave a reason.
+    """
+    if slot.url is None:
+        return
+    said = ""
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(FIRST_DELAY_S * 2**attempt)
+        try:
+            response = _put(client, slot.url, slot.headers, path, stop)
+        except httpx.TransportError as error:
+            said = f"{type(error).__name__}: {error}"
+            continue
+        if response.is_success or response.status_code == ALREADY_THERE:
+            return
+        if response.status_code == EXPIRED:
+            raise SlotExpired
+        said = f"HTTP {response.status_code}: {response.text[:200]}"
+        if response.status_code < SERVER_ERROR:
+            break
+    raise JobFailed(
+        f"The output {path.name} could not be stored.",
+        blame=Blame.FARM,
+        code="output_refused",
+        why=f"The bucket says {said}.",
+        fix="Look at the bucket and at the path between it and the node.",
+    )
+
+
+def _put(
+    client: httpx.Client, url: str, headers: dict[str, str], path: Path, stop: Stop
+) -> httpx.Response:
+    length = {"Content-Length": str(path.stat().st_size)}
+    with path.open("rb") as stream:
+
+        def chunks() -> Iterator[bytes]:
+            while chunk := stream.read(CHUNK):
+                _obey(stop)
+                yield chunk
+
+        return client.put(url, content=chunks(), headers=length | headers)
+
+
+def _obey(stop: Stop) -> None:
+    if stop() is not None:
+        raise TransferStopped
