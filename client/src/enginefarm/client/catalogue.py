@@ -1,0 +1,128 @@
+"""Models and datasets: send them once, streamed and counted, and look at what the farm has."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from enginefarm.client.local_model import LocalModel, read_local_model
+from enginefarm.client.transport import Transport
+from enginefarm.digest import digest_of_file, require_digest
+from enginefarm.errors import InvalidDataset, NotFound
+from enginefarm.views import DatasetView, ModelView
+
+Sent = Callable[[int, int], None]
+"""Called with the bytes sent so far and the bytes in all."""
+
+
+class _Counted(io.BufferedReader):
+    """A file that tells how far it has been read; httpx streams it in pieces."""
+
+    def __init__(self, path: Path, told: Callable[[int], None]) -> None:
+        super().__init__(io.FileIO(path))
+        self._told = told
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self._told(self.tell())
+        return data
+
+
+class Models:
+    """The models of the key's tenant."""
+
+    def __init__(self, transport: Transport) -> None:
+        """Use a farm's connections."""
+        self._transport = transport
+
+    def upload(
+        self, model: Path | LocalModel, *, name: str | None = None, sent: Sent | None = None
+    ) -> ModelView:
+        """Send a model with its external data, unless the farm has these bytes already.
+
+        Raises:
+            InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
+        """
+        local = read_local_model(model) if isinstance(model, Path) else model
+        try:
+            return self.get(local.digest).model_copy(update={"existed": True})
+        except NotFound:
+            pass
+        files = [(local.main.name, local.main.path)]
+        files += [(file.name, file.path) for file in local.external]
+        fields = {"name": name or local.name, "digest": local.main.digest}
+        response = _send(self._transport, "/v1/models", files, fields, local.size, sent)
+        return self._transport.read(response, ModelView)
+
+    def get(self, digest: str) -> ModelView:
+        """Return a model."""
+        return self._transport.get(f"/v1/models/{require_digest(digest)}", ModelView)
+
+    def newest(self, limit: int = 50) -> list[ModelView]:
+        """Return the newest models."""
+        return self._transport.get_list("/v1/models", ModelView, {"limit": limit})
+
+
+class Datasets:
+    """The datasets of the key's tenant."""
+
+    def __init__(self, transport: Transport) -> None:
+        """Use a farm's connections."""
+        self._transport = transport
+
+    def upload(
+        self, path: Path, *, name: str | None = None, sent: Sent | None = None
+    ) -> DatasetView:
+        """Send named arrays (``.npz``), unless the farm has these bytes already."""
+        if not path.is_file():
+            raise InvalidDataset(
+                f"There is no dataset file {path}.",
+                code="dataset_missing",
+                fix="Name an .npz file, or the sha256: digest of a dataset that the farm has.",
+            )
+        digest = digest_of_file(path)
+        try:
+            return self.get(digest).model_copy(update={"existed": True})
+        except NotFound:
+            pass
+        fields = {"name": name or path.stem, "digest": digest}
+        files = [(path.name, path)]
+        size = path.stat().st_size
+        response = _send(self._transport, "/v1/datasets", files, fields, size, sent)
+        return self._transport.read(response, DatasetView)
+
+    def get(self, digest: str) -> DatasetView:
+        """Return a dataset."""
+        return self._transport.get(f"/v1/datasets/{require_digest(digest)}", DatasetView)
+
+
+def _send(
+    transport: Transport,
+    path: str,
+    files: list[tuple[str, Path]],
+    fields: dict[str, str],
+    total: int,
+    sent: Sent | None,
+) -> httpx.Response:
+    """Send files as one streamed multipart body."""
+    done: dict[str, int] = {}
+
+    def counter(name: str) -> Callable[[int], None]:
+        def told(count: int) -> None:
+            done[name] = count
+            if sent is not None:
+                sent(sum(done.values()), total)
+
+        return told
+
+    with ExitStack() as stack:
+        parts: list[tuple[str, tuple[str, IO[bytes]]]] = [
+            ("file", (name, stack.enter_context(_Counted(file, counter(name)))))
+            for name, file in files
+        ]
+        return transport.request("POST", path, data=fields, files=parts)

@@ -1,0 +1,93 @@
+"""A model on this machine: the ``.onnx`` file and the external data beside it.
+
+Its digest is the farm's own, so the farm can be asked whether it has the model before a byte is
+sent. A file outside the model's folder is never sent, whatever the model file names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from enginefarm.digest import canonical_json, digest_of, digest_of_file
+from enginefarm.errors import InvalidModel
+from enginefarm.model_file import check_external, scan_model
+
+MODEL_FILE = "model.onnx"
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file, the name it has in the model, its digest and its size."""
+
+    name: str
+    path: Path
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model file and its external data, scanned and hashed."""
+
+    name: str
+    digest: str
+    main: LocalFile
+    external: tuple[LocalFile, ...]
+
+    @property
+    def size(self) -> int:
+        """How many bytes all of its files have."""
+        return self.main.size + sum(file.size for file in self.external)
+
+
+def read_local_model(path: Path) -> LocalModel:
+    """Scan and hash a model.
+
+    Raises:
+        InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
+    """
+    if not path.is_file():
+        raise InvalidModel(
+            f"There is no model file {path}.",
+            code="model_missing",
+            why="It does not exist." if not path.exists() else "It is not a file.",
+            fix="Name an .onnx file, or the sha256: digest of a model that the farm has.",
+        )
+    scan = scan_model(path)
+    locations = sorted({reference.location for reference in scan.external})
+    beside = {
+        location: path.parent / location
+        for location in locations
+        if Path(location).name == location and (path.parent / location).is_file()
+    }
+    check_external(scan, {name: file.stat().st_size for name, file in beside.items()})
+    for name, file in beside.items():
+        _require_inside(name, file, path.parent)
+    main = _hashed(MODEL_FILE, path)
+    external = tuple(_hashed(name, file) for name, file in beside.items())
+    listing = [
+        {"digest": file.digest, "name": file.name, "size": file.size}
+        for file in sorted((main, *external), key=lambda file: file.name)
+    ]
+    return LocalModel(
+        name=path.stem,
+        digest=digest_of(canonical_json({"files": listing})),
+        main=main,
+        external=external,
+    )
+
+
+def _hashed(name: str, path: Path) -> LocalFile:
+    return LocalFile(name, path, digest_of_file(path), path.stat().st_size)
+
+
+def _require_inside(name: str, file: Path, folder: Path) -> None:
+    if not file.is_symlink() or file.resolve().is_relative_to(folder.resolve()):
+        return
+    raise InvalidModel(
+        f"The external data {name!r} is a link to {file.resolve()}.",
+        code="external_path_escapes",
+        why="A model may name only files of its own folder, or it could send any file of yours.",
+        fix="Copy the file itself into the model's folder.",
+    )
