@@ -31,6 +31,7 @@ class Credentials(BaseModel):
     enrolment_token: str = Field(default_factory=_secret)
     flower_user: str = "farm"
     flower_password: str = Field(default_factory=_secret)
+    flower_cookie_secret: str = Field(default_factory=_secret)
 
     @classmethod
     def of(cls, folder: Path) -> Self:

@@ -23,6 +23,7 @@ class Child:
     log: Path
     popen: subprocess.Popen[bytes]
     stop_signal: signal.Signals = signal.SIGTERM
+    stop_group: bool = False
 
     @property
     def pid(self) -> int:
@@ -34,8 +35,12 @@ class Child:
         return self.popen.poll()
 
     def ask_to_stop(self) -> None:
-        """Send the polite signal to the process alone."""
-        if self.popen.poll() is None:
+        """Send the polite signal to the process, or to its group if that is how it ends."""
+        if self.popen.poll() is not None:
+            return
+        if self.stop_group:
+            os.killpg(self.pid, self.stop_signal)
+        else:
             self.popen.send_signal(self.stop_signal)
 
     def stop(self, grace_s: float) -> None:

@@ -5,8 +5,9 @@ Data survives a restart; the processes never survive the one that started them.
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from localfarm.process import Child
 from localfarm.seaweed import Seaweed
 from localfarm.valkey import Valkey
 
+NAMES = ("seaweedfs", "valkey", "postgres")
 READY_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _GRACE_SECONDS = 10.0
@@ -42,13 +44,16 @@ class Services:
         self.credentials = Credentials.of(self.folder)
         self._place(ports.remembered(self._memory))
 
-    def start(self) -> None:
+    def start(self, only: Collection[str] = NAMES) -> None:
         """Start all three without waiting. Call it from a thread that stays."""
         self._place(ports.choose(self._wanted(), self._memory))
-        self._seaweed = self.s3.start()
-        self.children.append(self._seaweed)
-        self.children.append(self.valkey.start(durable=self.durable))
-        self.children.append(self.postgres.start(durable=self.durable))
+        # The slowest first.
+        starts: dict[str, Callable[[], Child]] = {
+            "seaweedfs": self.s3.start,
+            "valkey": lambda: self.valkey.start(durable=self.durable),
+            "postgres": lambda: self.postgres.start(durable=self.durable),
+        }
+        self.children += [start() for name, start in starts.items() if name in only]
 
     @property
     def _memory(self) -> Path:
@@ -103,7 +108,7 @@ class Services:
     def stop(self) -> None:
         """End all three; nothing that was answered for is lost."""
         for child in reversed(self.children):
-            if child is self._seaweed:
+            if child.name == "seaweedfs":
                 self.s3.stop(child)
             else:
                 child.stop(_GRACE_SECONDS)
@@ -120,3 +125,16 @@ def running_services(folder: Path, *, durable: bool = True) -> Iterator[Services
         yield services
     finally:
         services.stop()
+
+
+@contextmanager
+def throwaway_postgres() -> Iterator[str]:
+    """Run a PostgreSQL of its own while the block runs, and give the URL of an empty database."""
+    with tempfile.TemporaryDirectory(prefix="enginefarm-") as place:
+        services = Services(Path(place), durable=False)
+        try:
+            services.start(only=("postgres",))
+            services.wait_for("postgres", services.postgres.ready)
+            yield services.postgres.ensure_database("throwaway")
+        finally:
+            services.stop()

@@ -1,0 +1,171 @@
+"""The whole farm below one folder: started in order, watched, and ended in order.
+
+Nothing is restarted: when a process ends, the farm says which and why, and ends too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import httpx
+
+from enginefarm.client import FarmClient
+from enginefarm.errors import Unavailable
+from enginefarm.state import NodeState
+from localfarm import ports
+from localfarm.errors import LocalFarmError
+from localfarm.folder import Folder, Running, read_client_file
+from localfarm.process import Child
+from localfarm.programs import DATABASE, Programs
+from localfarm.services import Services
+
+PREFERRED = {"api": 8080, "flower": 5555}
+_POLL_SECONDS = 0.1
+_NODE_GRACE_SECONDS = 8.0
+_GRACE_SECONDS = 6.0
+
+
+@dataclass
+class LocalFarm:
+    """One run of the farm on one folder."""
+
+    folder: Folder
+    ready_seconds: float
+    say: Callable[[str], None] = print
+    children: list[Child] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Prepare; nothing is started yet."""
+        self.services = Services(self.folder.path, ready_seconds=self.ready_seconds)
+
+    def start(self) -> Running:
+        """Start everything and return when a build could be submitted."""
+        self.say("starting PostgreSQL, Valkey and SeaweedFS")
+        self.services.start()
+        chosen = ports.choose(PREFERRED, self.folder.ports)
+        programs = Programs(self.folder, self.services, chosen)
+        self._prepare_database(programs)
+        self._began = datetime.now(UTC)
+        self.say("starting the API, the control loops, one node and Flower")
+        for start in (programs.api, programs.node, programs.control, programs.flower):
+            self.children.append(start())
+        self._prepare_bucket(programs)
+        self._wait_for_api(programs)
+        self._wait_for_node(programs)
+        self._wait(lambda: ports.is_open(chosen["flower"]), "Flower does not listen")
+        running = self._describe(programs)
+        self.folder.announce(running)
+        return running
+
+    @contextmanager
+    def running(self) -> Iterator[Running]:
+        """Run the farm while the block runs. Whoever calls this holds the folder."""
+        try:
+            yield self.start()
+        finally:
+            self.stop()
+
+    def watch(self) -> None:
+        """Stay until a process ends, and say which.
+
+        Raises:
+            LocalFarmError: a process has ended (codes ``process_ended``, ``service_failed``).
+        """
+        while True:
+            self._check()
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> None:
+        """End everything, what asks before what answers."""
+        self.say("stopping")
+        order = {"workers": 0, "flower": 1, "tasks": 2, "api": 3}
+        for child in sorted(self.children, key=lambda child: order[child.name]):
+            child.stop(_NODE_GRACE_SECONDS if child.name == "workers" else _GRACE_SECONDS)
+        self.children.clear()
+        self.services.stop()
+
+    def _prepare_database(self, programs: Programs) -> None:
+        # Imported while the services start; each takes a moment.
+        from localfarm.identity import introduce
+        from storage import migrate
+        from storage.database import Database
+
+        self.services.wait_for("valkey", self.services.valkey.ready)
+        self.services.wait_for("postgres", self.services.postgres.ready)
+        url = self.services.postgres.ensure_database(DATABASE)
+        migrate.upgrade(url)
+        database = Database(url, pool_size=1)
+        introduce(self.folder, database, programs.url)
+        database.dispose()
+
+    def _prepare_bucket(self, programs: Programs) -> None:
+        from storage.objects import S3Objects
+        from storage.settings import StorageSettings
+
+        self._wait(self.services.s3.ready, "SeaweedFS does not answer")
+        settings = StorageSettings.model_validate(programs.storage())
+        S3Objects.from_settings(settings).ensure_bucket()
+
+    def _wait_for_api(self, programs: Programs) -> None:
+        def ready() -> bool:
+            try:
+                return httpx.get(f"{programs.url}/readyz", timeout=10).is_success
+            except httpx.TransportError:
+                return False
+
+        self._wait(ready, "the API is not ready")
+
+    def _wait_for_node(self, programs: Programs) -> None:
+        key = read_client_file(self.folder)["key"]
+
+        def live() -> bool:
+            try:
+                nodes = client.fleet.nodes()
+            except Unavailable:
+                return False
+            # The row of an earlier run may still look alive.
+            fresh = [node for node in nodes if node.last_seen_at >= self._began]
+            return any(node.state is NodeState.ACTIVE for node in fresh)
+
+        with FarmClient(programs.url, key) as client:
+            self._wait(live, "no node is live")
+
+    def _wait(self, ready: Callable[[], bool], otherwise: str) -> None:
+        deadline = time.monotonic() + self.ready_seconds
+        while not ready():
+            self._check()
+            if time.monotonic() > deadline:
+                raise LocalFarmError(
+                    f"After {self.ready_seconds:.0f} s {otherwise}.",
+                    code="farm_not_ready",
+                    fix=f"Read the logs in {self.folder.path / 'log'}.",
+                )
+            time.sleep(_POLL_SECONDS)
+
+    def _check(self) -> None:
+        self.services.check()
+        for child in self.children:
+            code = child.exit_code()
+            if code is not None:
+                raise LocalFarmError(
+                    f"The process {child.name} ended with exit status {code}.",
+                    code="process_ended",
+                    why="\n" + "\n".join(child.tail()) + "\n",
+                    fix=f"Its whole log is {child.log}.",
+                )
+
+    def _describe(self, programs: Programs) -> Running:
+        own = self.services.credentials
+        children = [*self.services.children, *self.children]
+        return Running(
+            url=programs.url,
+            docs=f"{programs.url}/docs",
+            flower=programs.flower_url,
+            flower_login=f"{own.flower_user}:{own.flower_password}",
+            s3=self.services.s3.endpoint,
+            children={child.name: child.pid for child in children},
+        )

@@ -1,0 +1,40 @@
+"""What the local farm says to a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from enginefarm.errors import FarmError
+from localfarm.folder import Running
+
+out = Console(highlight=False)
+
+
+def say(words: str) -> None:
+    """Say one line."""
+    out.print(Text(words, style="dim"))
+
+
+def show_error(error: FarmError) -> None:
+    """Say what happened, why, and what to do."""
+    console = Console(file=sys.stderr, highlight=False)
+    console.print(Text(error.message, style="bold red"))
+    for part in (error.why, error.fix):
+        if part:
+            console.print(Text(part))
+
+
+def show_running(running: Running) -> None:
+    """Show where the farm's doors are."""
+    table = Table(title="enginefarm", title_justify="left", show_header=False, min_width=60)
+    table.add_row("API", Text(running.url))
+    table.add_row("API docs", Text(running.docs))
+    table.add_row("Flower", Text(f"{running.flower}  (login {running.flower_login})"))
+    table.add_row("S3", Text(running.s3))
+    processes = ", ".join(f"{name} {pid}" for name, pid in running.children.items())
+    table.add_row("processes", Text(processes))
+    out.print(table)
