@@ -22,8 +22,6 @@ _NOT_RUNNING = 3
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__
 )
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__
-)
 
 
 @app.command()
