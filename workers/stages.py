@@ -103,7 +103,7 @@ def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
 def _refusal(job: ChildJob, errors: list[Finding], rows: list[Any]) -> JobFailed:
     first = errors[0]
     more = f" There are {len(errors)} findings in all." if len(errors) > 1 else ""
-    where = f" (at {first.where})" if first.where else ""
+    where = f" At: {first.where}." if first.where else ""
     return JobFailed(
         f"The model cannot be built for {job.target}.",
         blame=Blame.PERSON,

@@ -23,7 +23,7 @@ def check_file(path: Path) -> list[Finding]:
         return [_checker_finding(str(error))]
     found = _opset_findings(_graph_only(path))
     if not any(finding.severity is Severity.ERROR for finding in found):
-        found += _inference_findings(path)
+        found += _inference_findings(path) + _overridable_findings(path)
     return found
 
 
@@ -51,6 +51,22 @@ def _inference_findings(path: Path) -> list[Finding]:
             )
         ]
     return []
+
+
+def _overridable_findings(path: Path) -> list[Finding]:
+    """Weights that are listed as inputs, too, as every file before IR version 4 had them."""
+    graph = _graph_only(path).graph
+    both = {tensor.name for tensor in graph.initializer} & {value.name for value in graph.input}
+    if not both:
+        return []
+    return [
+        Finding(
+            severity=Severity.NOTE,
+            code="weights_overridable",
+            message=f"{len(both)} weights are also listed as inputs; they are taken as weights.",
+            fix="Export with IR version 4 or newer to lose the ambiguity.",
+        )
+    ]
 
 
 def _graph_only(path: Path) -> onnx.ModelProto:
@@ -100,6 +116,28 @@ def _view(value: onnx.ValueInfoProto) -> TensorView:
     return TensorView(name=value.name, dtype=dtype, shape=dims)
 
 
+def keep_interface(written: Path, original: Path) -> str | None:
+    """Give a rewritten model the inputs and outputs of the original, no more and no less.
+
+    A rewriter that folds away a weight which is also listed as an input (as before IR version 4)
+    leaves the listing behind: a required input that nobody knows. Returns what still differs.
+    """
+    model = _graph_only(written)
+    weights = {tensor.name for tensor in model.graph.initializer}
+    wanted = [view.name for view in inputs_of(original)]
+    left_over = [v for v in model.graph.input if v.name not in weights and v.name not in wanted]
+    if left_over:
+        for value in left_over:
+            model.graph.input.remove(value)
+        written.write_bytes(model.SerializeToString())
+    found = [value.name for value in model.graph.input if value.name not in weights]
+    outputs = [value.name for value in model.graph.output]
+    wanted_outputs = [value.name for value in _graph_only(original).graph.output]
+    if found != wanted or outputs != wanted_outputs:
+        return f"inputs {found} and outputs {outputs} instead of {wanted} and {wanted_outputs}"
+    return None
+
+
 def has_external_data(path: Path) -> bool:
     """Tell whether any weight is kept in another file."""
     weights = _graph_only(path).graph.initializer
@@ -125,4 +163,4 @@ def _length(weight: onnx.TensorProto, folder: Path) -> int:
     info = {entry.key: entry.value for entry in weight.external_data}
     if "length" in info:
         return int(info["length"])
-    return (folder / info["location"]).stat().st_size
+    return int((folder / info["location"]).stat().st_size)

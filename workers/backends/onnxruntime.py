@@ -97,7 +97,7 @@ class OnnxRuntime:
             ) from error
         if progress.stopping:
             raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
-        _make_whole(part, source.path.parent)
+        _make_whole(part, source.path)
         part.replace(target)
         progress.report(1.0, "written")
         return Compiled(target, [ONLY_HERE] if level is GraphOptimization.ALL else [])
@@ -163,8 +163,12 @@ def _open(path: Path, target: Target, options: ort.SessionOptions) -> ort.Infere
     return session
 
 
-def _make_whole(written: Path, folder: Path) -> None:
-    """Take the model's external data into the engine: what it refers to stays on the builder."""
+def _make_whole(written: Path, original: Path) -> None:
+    """Let the engine stand alone, with the original's interface.
+
+    What it refers to outside itself stays behind on the node that built it.
+    """
+    folder = original.parent
     if graph.has_external_data(written) and not graph.take_in_data(written, folder):
         raise JobFailed(
             "The model is too large for ONNX Runtime's engine file.",
@@ -172,6 +176,15 @@ def _make_whole(written: Path, folder: Path) -> None:
             code="model_too_large",
             why="One ONNX file holds at most 2 GiB, weights included.",
             fix="Choose another backend for this model.",
+        )
+    difference = graph.keep_interface(written, original)
+    if difference is not None:
+        raise JobFailed(
+            "The engine's inputs and outputs are not the model's.",
+            blame=Blame.NODE,
+            code="engine_interface_differs",
+            why=f"It has {difference}.",
+            fix="Build with a lower graph_optimization.",
         )
 
 

@@ -92,8 +92,10 @@ class TensorRTRTX:
         parser = self._trt.OnnxParser(network, self._logger)
         if not parser.parse_from_file(str(source.path)):
             return found + (parsing.complaints(parser, LABEL) or [_mute_refusal()])
-        found += profiles.misfits(profiles.input_shapes(network), source.profiles)
-        return found + profiles.value_inputs(network)
+        misfits = profiles.misfits(profiles.input_shapes(network), source.profiles)
+        if not misfits:
+            misfits = profiles.name_conflicts(network, source.profiles)
+        return found + misfits + profiles.value_inputs(network)
 
     def compile(self, source: ModelSource, out: Path, progress_sink: ProgressSink) -> Compiled:
         """Parse, build for one architecture, stream the engine to disk, read its header back."""

@@ -1,0 +1,1 @@
+"""Measurements: each prints a table or ratios that the documentation quotes."""
