@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
-from enginefarm.client.events import watch
+from enginefarm.client.events import Watch
 from enginefarm.client.transport import Transport
 from enginefarm.errors import Unavailable
 from enginefarm.spec import BuildSpec
@@ -93,7 +93,7 @@ class Builds:
 
     def watch(self, build_id: str, *, after: str | None = None) -> Iterator[EventView]:
         """Yield what happens to a build until it is over, through broken connections."""
-        return watch(self._transport, quote(build_id, safe=""), after=after)
+        return Watch(self._transport, quote(build_id, safe=""), after).events()
 
     def log(self, job_id: str, attempt: int) -> str:
         """Return the log of one attempt of a job."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -18,6 +18,7 @@ SILENCE_S = 45.0
 """The farm speaks every fifteen seconds at least, so this long a silence is a dead connection."""
 PATIENCE_S = 120.0
 """How long the farm may be away before a watcher gives up."""
+_NO_CONTENT = 204
 PAUSES_S = (0.2, 0.5, 1.0, 2.0)
 
 
@@ -46,35 +47,58 @@ def frames(lines: Iterable[str]) -> Iterator[Frame]:
             data.append(value)
 
 
-def watch(
-    transport: Transport,
-    build_id: str,
-    *,
-    after: str | None = None,
-    patience_s: float = PATIENCE_S,
-    sleep: Callable[[float], None] = time.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[EventView]:
-    """Yield what happens to a build until it is over; ``after`` is the id of an event seen before.
+@dataclass
+class Watch:
+    """One watcher of one build: remembers the last event, so that none is missed or told twice."""
 
-    Raises:
-        Unavailable: the farm was away for longer than ``patience_s``.
-        NotFound: there is no such build.
-    """
-    last, failures, lost_at = after, 0, clock()
-    while True:
-        try:
-            for event in _once(transport, build_id, last):
-                last, failures, lost_at = event.id, 0, clock()
+    transport: Transport
+    build_id: str
+    last: str | None = None
+    patience_s: float = PATIENCE_S
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def events(self) -> Iterator[EventView]:
+        """Yield what happens to the build until it is over.
+
+        Raises:
+            Unavailable: the farm was away for longer than ``patience_s``.
+            NotFound: there is no such build.
+        """
+        failures, lost_at = 0, self.clock()
+        while True:
+            before = self.last
+            try:
+                if (yield from self._once()):
+                    return
+            except Unavailable:
+                if self.last == before and self.clock() - lost_at > self.patience_s:
+                    raise
+            if self.last != before:
+                failures, lost_at = 0, self.clock()
+            # The stream ended or broke before the build did.
+            self.sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+            failures += 1
+
+    def _once(self) -> Generator[EventView, None, bool]:
+        """Yield one connection's events; return whether the build is over."""
+        headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
+        if self.last is not None:
+            headers["Last-Event-ID"] = self.last
+        path = f"/v1/builds/{self.build_id}/events"
+        with self.transport.stream(path, headers, read_s=SILENCE_S) as response:
+            if response.status_code == _NO_CONTENT:
+                return True
+            for frame in frames(response.iter_lines()):
+                try:
+                    event = EventView.model_validate_json(frame.data)
+                except ValidationError as error:
+                    raise unreadable(self.transport.url, error) from error
+                self.last = event.id
                 yield event
                 if is_last(event):
-                    return
-        except Unavailable:
-            if clock() - lost_at > patience_s:
-                raise
-        # The stream ended or broke before the build did.
-        sleep(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
-        failures += 1
+                    return True
+        return False
 
 
 def is_last(event: EventView) -> bool:
@@ -83,16 +107,3 @@ def is_last(event: EventView) -> bool:
         return False
     state = event.data.get("state")
     return isinstance(state, str) and state in set(BuildState) and BuildState(state).terminal
-
-
-def _once(transport: Transport, build_id: str, after: str | None) -> Iterator[EventView]:
-    headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
-    if after is not None:
-        headers["Last-Event-ID"] = after
-    path = f"/v1/builds/{build_id}/events"
-    with transport.stream(path, headers, read_s=SILENCE_S) as response:
-        for frame in frames(response.iter_lines()):
-            try:
-                yield EventView.model_validate_json(frame.data)
-            except ValidationError as error:
-                raise unreadable(transport.url, error) from error

@@ -30,8 +30,8 @@ RESERVE_BYTES = 64 << 20
 """What is left free on the disk."""
 _TRIES = 6
 _FRESH_STARTS = 2
-Told = Callable[[str, int], None]
-"""Called with a file's name and how many of its bytes are here."""
+Told = Callable[[str, int, int], None]
+"""Called with a file's name, how many of its bytes are here, and how many it has."""
 
 
 @dataclass
@@ -59,7 +59,7 @@ class BlobCache:
                 self._require_room(wanted)
                 self._download(source, wanted, path, told)
             if told is not None:
-                told(wanted.name, wanted.size)
+                told(wanted.name, wanted.size, wanted.size)
         return path
 
     def _holds(self, path: Path, wanted: Descriptor) -> bool:
@@ -160,7 +160,7 @@ def _write(stream: FileIO, body: BlobPart, wanted: Descriptor, told: Told | None
             require_size(wanted.name, here, wanted.size)
         _write_all(stream, chunk)
         if told is not None:
-            told(wanted.name, here)
+            told(wanted.name, here, wanted.size)
 
 
 def _write_all(stream: FileIO, data: bytes) -> None:

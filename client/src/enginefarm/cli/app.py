@@ -1,0 +1,119 @@
+"""The ``enginefarm`` command: its sub-commands, and how an error ends it.
+
+No command prints a traceback: an error is three sentences on stderr and an exit code of
+:mod:`enginefarm.cli.exit_codes`.
+``ENGINEFARM_DEBUG=1`` shows the traceback as well.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from enginefarm import __version__
+from enginefarm.cli import artifacts, builds, fleet, models, run_engine, submit, trust, watch
+from enginefarm.cli.exit_codes import ExitCode, exit_code_of
+from enginefarm.cli.output import print_error, say
+from enginefarm.cli.settings import read_settings, wants_traceback
+from enginefarm.errors import FarmError, InvalidRequest
+
+app = typer.Typer(
+    name="enginefarm",
+    help="Submit models to an engine farm; fetch signed inference engines by hash, verify and "
+    "run them.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.command("submit")(submit.submit)
+app.command("watch")(watch.watch)
+app.command("list")(builds.list_builds)
+app.command("show")(builds.show)
+app.command("cancel")(builds.cancel)
+app.command("logs")(builds.logs)
+app.command("pull")(artifacts.pull)
+app.command("verify")(artifacts.verify)
+app.command("run")(run_engine.run)
+app.command("nodes")(fleet.nodes)
+app.command("targets")(fleet.targets)
+app.command("models")(models.models)
+app.command("trust")(trust.trust)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    ctx: typer.Context,
+    *,
+    url: Annotated[str | None, typer.Option("--url", help="The farm's address.")] = None,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+) -> None:
+    if version:
+        say(f"enginefarm {__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        say(ctx.get_help())
+        raise typer.Exit
+    ctx.obj = read_settings(url)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    sys.exit(invoke(sys.argv[1:] if args is None else args))
+
+
+def invoke(args: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        return int(app(list(args), standalone_mode=False) or ExitCode.OK)
+    except BrokenPipeError:
+        # The reader of our output has gone; what it has not read, it does not want.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.OK
+    except (KeyboardInterrupt, typer.Abort):
+        return ExitCode.INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last door: nobody is shown a traceback
+        told, code = _told(error)
+        print_error(told, as_json="--json" in args)
+        if code is ExitCode.UNEXPECTED and wants_traceback():
+            traceback.print_exception(error)
+        return code
+
+
+def _told(error: Exception) -> tuple[FarmError, ExitCode]:
+    """Return what is said of an error, and the exit code it comes to."""
+    if isinstance(error, FarmError):
+        return error, exit_code_of(error)
+    if isinstance(error, typer.TyperException):
+        return _usage(error), ExitCode.USAGE
+    if isinstance(error, OSError):
+        return _local(error), ExitCode.THIS_MACHINE
+    told = FarmError(
+        "The command line made a mistake.",
+        code="internal",
+        why=f"{type(error).__name__}: {error}.",
+        fix="Set ENGINEFARM_DEBUG=1, repeat it, and report what is shown.",
+    )
+    return told, ExitCode.UNEXPECTED
+
+
+def _usage(error: typer.TyperException) -> FarmError:
+    return InvalidRequest(
+        f"{error.format_message().rstrip('.')}.",
+        code="usage",
+        fix="See what there is with: enginefarm COMMAND --help",
+    )
+
+
+def _local(error: OSError) -> FarmError:
+    what = error.filename2 or error.filename or "something"
+    return FarmError(
+        f"This machine cannot read or write {what}.",
+        code="local_io",
+        why=f"{error.strerror or error}.",
+        fix="Check the path, its rights and the room on its disk.",
+    )

@@ -1,0 +1,159 @@
+"""Read what a person writes on the command line into a spec: profiles, gates, labels, options.
+
+Nothing is guessed: what does not fit is refused with the way to write it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from pydantic import JsonValue
+
+from enginefarm.digest import is_digest
+from enginefarm.errors import InvalidRequest
+from enginefarm.nearest import did_you_mean
+from enginefarm.profile import parse_shape_range
+from enginefarm.spec import Metric, Profile, ShapeRange
+from enginefarm.target import Target
+
+_GATE = re.compile(
+    r"^(?:(?P<target>[^\s:]+@[^\s:]+):)?(?P<metric>[A-Za-z0-9_]+)(?:\[(?P<output>[^\]]+)\])?"
+    r"\s*(?P<sign>>=|<=)\s*(?P<bound>[^\s]+)$"
+)
+_DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+Value = TypeVar("Value")
+
+
+def targets(texts: Iterable[str]) -> list[Target]:
+    """Read ``backend@arch``, several also in one text, separated by commas."""
+    return [Target.parse(part.strip()) for text in texts for part in text.split(",")]
+
+
+def profiles(texts: Iterable[str]) -> list[Profile]:
+    """Read ``name=min:opt:max``, several inputs separated by commas or in texts of their own.
+
+    An input that is named again begins the next profile.
+    """
+    read: list[dict[str, ShapeRange]] = []
+    for text in texts:
+        for part in text.split(","):
+            name, equals, shapes = part.strip().rpartition("=")
+            if not equals or not name:
+                raise _refusal("--profile", part, "x=1x3x160x160:1x3x320x480:4x3x960x960")
+            if not read or name in read[-1]:
+                read.append({})
+            read[-1][name] = parse_shape_range(shapes)
+    return list(read)
+
+
+def gates(texts: Iterable[str], if_unmeasured: str) -> list[JsonValue]:
+    """Read ``cosine>=0.999``, also ``cosine[output]>=0.999`` and ``target:latency_p99_ms<=5``."""
+    return [_gate(text.strip(), if_unmeasured) for text in texts]
+
+
+def labels(texts: Iterable[str]) -> dict[str, str]:
+    """Read ``key=value``."""
+    return dict(_pairs("--label", texts, "team=vision", str))
+
+
+def options(texts: Iterable[str]) -> dict[str, JsonValue]:
+    """Read ``stage.option=value`` into options by stage; which there are, the spec decides."""
+    read: dict[str, JsonValue] = {}
+    for path, value in _pairs("--option", texts, "compile.optimization_level=3", _scalar):
+        stage, dot, name = path.partition(".")
+        if not dot or not name:
+            raise _refusal("--option", path, "compile.optimization_level=3")
+        group = read.setdefault(stage, {})
+        if isinstance(group, dict):
+            group[name] = value
+    return read
+
+
+def synthetic(texts: Iterable[str]) -> dict[str, JsonValue]:
+    """Read ``name=value`` or ``name=low:high``, both ends included."""
+    pairs = _pairs("--synthetic", texts, "ids=0:30521 or sr=16000", _synthetic)
+    return dict(pairs)
+
+
+def seconds(text: str) -> int:
+    """Read a duration: ``90``, ``10m``, ``2h``, ``1d``."""
+    match = _DURATION.match(text.strip())
+    if match is None:
+        raise _refusal("--wait-for-node", text, "90, 10m, 2h or 1d")
+    return int(match["count"]) * _SECONDS[match["unit"]]
+
+
+def is_reference(text: str) -> bool:
+    """Tell whether an argument names something the farm has, rather than a file."""
+    return is_digest(text) or text.startswith("sha256:")
+
+
+def _gate(text: str, if_unmeasured: str) -> JsonValue:
+    match = _GATE.match(text)
+    if match is None:
+        raise _refusal("--gate", text, "cosine>=0.999 or onnxruntime@cpu:latency_p99_ms<=5")
+    metric = match["metric"]
+    if metric not in set(Metric):
+        raise InvalidRequest(
+            f"There is no metric {metric[:40]!r}.",
+            code="unknown_metric",
+            fix=did_you_mean(metric, set(Metric)),
+        )
+    try:
+        bound = float(match["bound"])
+    except ValueError as error:
+        raise _refusal("--gate", text, "cosine>=0.999") from error
+    gate: dict[str, JsonValue] = {"metric": metric, "if_unmeasured": if_unmeasured}
+    gate["at_least" if match["sign"] == ">=" else "at_most"] = bound
+    if match["output"]:
+        gate["output"] = match["output"]
+    if match["target"]:
+        gate["target"] = str(Target.parse(match["target"]))
+    return gate
+
+
+def _pairs(
+    flag: str, texts: Iterable[str], example: str, read: Callable[[str], Value]
+) -> Sequence[tuple[str, Value]]:
+    pairs: dict[str, Value] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise _refusal(flag, text, example)
+        if name in pairs:
+            raise InvalidRequest(
+                f"{flag} names {name[:80]!r} twice.",
+                code="named_twice",
+                fix="Keep one of them.",
+            )
+        try:
+            pairs[name] = read(value)
+        except ValueError as error:
+            raise _refusal(flag, text, example) from error
+    return list(pairs.items())
+
+
+def _scalar(text: str) -> JsonValue:
+    """Read a number, true, false or null as what it is, and anything else as text."""
+    try:
+        value: JsonValue = json.loads(text)
+    except ValueError:
+        return text
+    return text if isinstance(value, dict | list) else value
+
+
+def _synthetic(text: str) -> JsonValue:
+    low, colon, high = text.partition(":")
+    return {"low": float(low), "high": float(high)} if colon else {"value": float(text)}
+
+
+def _refusal(flag: str, text: str, example: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{flag} {text[:80]!r} cannot be read.",
+        code="invalid_argument",
+        fix=f"Write it like {example}.",
+    )

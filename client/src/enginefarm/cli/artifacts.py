@@ -1,0 +1,95 @@
+"""``enginefarm pull`` and ``enginefarm verify``: exactly what was signed, or a refusal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+
+from enginefarm.cli.display import download_progress
+from enginefarm.cli.output import Json, print_json, say, stderr
+from enginefarm.cli.results import size
+from enginefarm.cli.session import connect, settings_of
+from enginefarm.digest import hex_of
+from enginefarm.install import BlobCache, Installed, verify_folder
+from enginefarm.install import pull as install
+from enginefarm.trust import read_trust
+
+Trust = Annotated[Path | None, typer.Option(help="The trust file: the public keys to verify with.")]
+
+
+def pull(
+    ctx: typer.Context,
+    digest: Annotated[str, typer.Argument(help="The artifact's digest.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="Where to put it; absent: engine-<digest>.")
+    ] = None,
+    *,
+    trust: Trust = None,
+    cache: Annotated[Path | None, typer.Option(help="Where fetched files are kept.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Fetch an artifact by its digest, verify it, and show it only if it is what was signed."""
+    settings = settings_of(ctx)
+    keys = read_trust(settings.require_trust(trust)).keys
+    place = folder or Path(f"engine-{hex_of(digest)[:12]}")
+    with connect(ctx) as farm, download_progress(stderr()) as told:
+        installed = install(
+            farm.artifacts,
+            digest,
+            place,
+            keys,
+            cache=BlobCache(cache or settings.cache),
+            told=told,
+        )
+    _print(installed, as_json=as_json)
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="A folder that pull has made.")],
+    ctx: typer.Context,
+    *,
+    trust: Trust = None,
+    digest: Annotated[str | None, typer.Option(help="Also: it must be this artifact.")] = None,
+    allow_extra: Annotated[
+        bool, typer.Option("--allow-extra", help="Other files may stand beside it.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell, offline, whether a folder still is to the byte what was signed."""
+    keys = read_trust(settings_of(ctx).require_trust(trust)).keys
+    installed = verify_folder(folder, keys, digest=digest, allow_extra=allow_extra)
+    _print(installed, as_json=as_json)
+
+
+def _print(installed: Installed, *, as_json: bool) -> None:
+    artifact, config = installed.artifact, installed.config
+    if as_json:
+        print_json(_document(installed))
+        return
+    say(f"verified  {artifact.digest}")
+    say(f"target    {config.target}, {config.backend} {config.backend_version}")
+    say(f"model     {config.model_name} {config.model}")
+    say(f"signed by {artifact.statement.keyid}")
+    say(f"builder   {artifact.statement.builder}")
+    for layer in artifact.manifest.layers:
+        say(f"  {size(layer.size):>9}  {installed.folder / layer.name}")
+
+
+def _document(installed: Installed) -> JsonValue:
+    artifact = installed.artifact
+    return {
+        "digest": artifact.digest,
+        "folder": str(installed.folder),
+        "engine": str(installed.engine),
+        "fetched": installed.fetched,
+        "keyid": artifact.statement.keyid,
+        "builder": artifact.statement.builder,
+        "config": installed.config.model_dump(mode="json"),
+        "files": [
+            {"name": layer.name, "digest": layer.digest, "size": layer.size}
+            for layer in artifact.manifest.layers
+        ],
+    }

@@ -1,0 +1,41 @@
+"""``enginefarm nodes`` and ``enginefarm targets``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from enginefarm.cli.output import Json, print_json, remark, stdout
+from enginefarm.cli.session import connect
+from enginefarm.cli.tables import nodes_table, targets_table
+
+
+def nodes(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List the farm's nodes."""
+    with connect(ctx) as farm:
+        found = farm.fleet.nodes()
+    if as_json:
+        print_json(found)
+    else:
+        stdout().print(nodes_table(found))
+
+
+def targets(
+    ctx: typer.Context,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that no live node serves.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List what the farm can build and measure now."""
+    with connect(ctx) as farm:
+        found = farm.fleet.targets()
+    shown = [each for each in found if everything or each.compiles]
+    if as_json:
+        print_json(shown)
+        return
+    stdout().print(targets_table(shown))
+    if len(shown) < len(found):
+        remark(f"{len(found) - len(shown)} more are served by no live node: --all")

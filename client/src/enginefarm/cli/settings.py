@@ -1,0 +1,140 @@
+"""Where the farm is, with which key, and whom to trust: from the environment, else from a file.
+
+The file is the nearest ``.farm/client.toml`` upwards that this user owns, else
+``~/.config/enginefarm/config.toml``. A key is sent only to the address it stands with: one from a
+file goes to no other address than that file's.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from enginefarm.errors import InvalidRequest, VerificationFailed
+from enginefarm.nearest import did_you_mean
+
+_FIELDS = ("url", "key", "trust")
+LOCAL_FILE = Path(".farm") / "client.toml"
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """What the commands need to know."""
+
+    url: str | None
+    key: str | None = field(repr=False)
+    trust: Path | None
+    cache: Path
+
+    def require_url(self) -> str:
+        """Return the farm's address.
+
+        Raises:
+            InvalidRequest: none is known (code ``farm_address_missing``).
+        """
+        if self.url is not None:
+            return self.url
+        raise InvalidRequest(
+            "No farm is known here.",
+            code="farm_address_missing",
+            why="Neither --url, ENGINEFARM_URL, .farm/client.toml nor ~/.config/enginefarm/"
+            "config.toml names one.",
+            fix="Start one with make farm and work in its folder, or set ENGINEFARM_URL and "
+            "ENGINEFARM_KEY.",
+        )
+
+    def require_trust(self, given: Path | None) -> Path:
+        """Return the trust file; it is never fetched behind one's back.
+
+        Raises:
+            VerificationFailed: none is known (code ``trust_missing``).
+        """
+        found = given or self.trust
+        if found is not None:
+            return found
+        raise VerificationFailed(
+            "No trust file is known here.",
+            code="trust_missing",
+            why="Without the farm's public keys nothing can be verified.",
+            fix="Save them once with: enginefarm trust --save FILE, compare the key ids with the "
+            "operator's, and name the file with --trust or ENGINEFARM_TRUST.",
+        )
+
+
+def read_settings(
+    url: str | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> ClientSettings:
+    """Read the settings; ``url`` is what the command line names."""
+    env = os.environ if environment is None else environment
+    home = Path(env["HOME"]) if env.get("HOME") else Path.home()
+    stored = _stored(folder or Path.cwd(), env, home)
+    chosen = url or env.get("ENGINEFARM_URL") or stored.get("url")
+    key = env.get("ENGINEFARM_KEY")
+    if not key and chosen is not None and _same(chosen, stored.get("url")):
+        key = stored.get("key")
+    trust = env.get("ENGINEFARM_TRUST") or stored.get("trust")
+    cache = env.get("ENGINEFARM_CACHE") or Path(env.get("XDG_CACHE_HOME") or home / ".cache")
+    return ClientSettings(
+        url=chosen,
+        key=key or None,
+        trust=Path(trust) if trust else None,
+        cache=Path(cache) if isinstance(cache, str) else cache / "enginefarm",
+    )
+
+
+def wants_traceback() -> bool:
+    """Tell whether whoever runs this wants to see where a mistake of ours was made."""
+    return bool(os.environ.get("ENGINEFARM_DEBUG"))
+
+
+def _same(one: str, other: str | None) -> bool:
+    return other is not None and one.rstrip("/") == other.rstrip("/")
+
+
+def _stored(folder: Path, env: Mapping[str, str], home: Path) -> dict[str, str]:
+    for path in _candidates(folder, env, home):
+        try:
+            # Whoever owns the file chooses where this user's models go.
+            if path.stat().st_uid != os.geteuid():
+                continue
+            text = path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        return _parse(path, text)
+    return {}
+
+
+def _candidates(folder: Path, env: Mapping[str, str], home: Path) -> Iterator[Path]:
+    for parent in (folder, *folder.parents):
+        yield parent / LOCAL_FILE
+    yield Path(env.get("XDG_CONFIG_HOME") or home / ".config") / "enginefarm" / "config.toml"
+
+
+def _parse(path: Path, text: str) -> dict[str, str]:
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid(path, f"{error}.", "Write it as TOML.") from error
+    for name, value in values.items():
+        if name not in _FIELDS:
+            raise _invalid(path, f"There is no setting {name!r}.", did_you_mean(name, _FIELDS))
+        if not isinstance(value, str):
+            raise _invalid(path, f"{name} is not a text.", "Put it in quotes.")
+    if "trust" in values:
+        values["trust"] = str(path.parent / Path(values["trust"]).expanduser())
+    return values
+
+
+def _invalid(path: Path, why: str, fix: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The settings file {path} cannot be used.",
+        code="client_settings_invalid",
+        why=why,
+        fix=fix,
+    )
