@@ -38,7 +38,7 @@ format: $(STAMP)-dev  ## format the code and mend what ruff can
 
 lock: $(STAMP)-dev  ## resolve requirements/*.in again into hashed, index-free *.txt
 	$(RUN) -m pip --disable-pip-version-check install --quiet uv
-	cd requirements && for name in farm dev; do \
+	cd requirements && for name in farm dev control node node-gpu; do \
 	  ../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --no-header $$name.in -o $$name.txt; done
 	cd requirements && ../$(BIN)/uv pip compile --quiet --no-deps --universal --python-version 3.11 \
