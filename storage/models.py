@@ -1,16 +1,18 @@
 """The rows. Every row that belongs to somebody carries its tenant.
 
-A job's ``state`` is written only by ``storage.jobs.move`` (compare-and-set on state and attempt).
+A job's ``state`` is written only through ``tasks.moves`` (compare-and-set on state and attempt).
 """
 
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, ClassVar
 
 from sqlalchemy import (
     BigInteger,
     DateTime,
+    Enum,
     ForeignKey,
     Index,
     Integer,
@@ -49,6 +51,16 @@ class Base(DeclarativeBase):
     }
 
 
+def _words(states: type[StrEnum]) -> Enum:
+    """Return a text column that reads and writes the members of ``states`` and nothing else."""
+    return Enum(
+        states,
+        native_enum=False,
+        length=16,
+        values_callable=lambda members: [member.value for member in members],
+    )
+
+
 class Tenant(Base):
     """Who owns rows."""
 
@@ -83,7 +95,7 @@ class Node(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     credential_sha256: Mapped[bytes]
-    state: Mapped[NodeState] = mapped_column(String(16))
+    state: Mapped[NodeState] = mapped_column(_words(NodeState))
     description: Mapped[dict[str, Any]]
     queues: Mapped[list[Any]]
     enrolled_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -141,7 +153,7 @@ class Build(Base):
 
     id: Mapped[str] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
-    state: Mapped[BuildState] = mapped_column(String(16))
+    state: Mapped[BuildState] = mapped_column(_words(BuildState))
     model_digest: Mapped[str]
     model_name: Mapped[str]
     spec: Mapped[dict[str, Any]]
@@ -182,7 +194,7 @@ class Job(Base):
     target: Mapped[str]
     stage: Mapped[str] = mapped_column(String(16))
     position: Mapped[int] = mapped_column(Integer)
-    state: Mapped[JobState] = mapped_column(String(16))
+    state: Mapped[JobState] = mapped_column(_words(JobState))
     attempt: Mapped[int] = mapped_column(default=0)
     failures: Mapped[int] = mapped_column(default=0)
     priority: Mapped[int]
@@ -218,7 +230,7 @@ class Attempt(Base):
     number: Mapped[int] = mapped_column(primary_key=True)
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
     node_id: Mapped[str | None] = mapped_column(ForeignKey("nodes.id"))
-    state: Mapped[JobState] = mapped_column(String(16))
+    state: Mapped[JobState] = mapped_column(_words(JobState))
     failure: Mapped[dict[str, Any] | None]
     machine: Mapped[dict[str, Any] | None]
     log_digest: Mapped[str | None]
@@ -269,7 +281,7 @@ class Artifact(Base):
 
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(primary_key=True)
-    state: Mapped[ArtifactState] = mapped_column(String(16))
+    state: Mapped[ArtifactState] = mapped_column(_words(ArtifactState))
     build_id: Mapped[str] = mapped_column(ForeignKey("builds.id"))
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
     target: Mapped[str]

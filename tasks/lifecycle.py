@@ -1,13 +1,13 @@
 """The one table of legal moves of a job, and how a build follows from its jobs. Pure.
 
     waiting ──► queued ──► running ──► uploaded ──► succeeded
-       │           │          │            └──────► failed
+       │           │          │            └──────► queued (bad upload) · failed · cancelled
        │           │          ├──► queued   (retry on another node, or handed back)
        │           │          └──► failed
        └───────────┴──► succeeded (cached) · cancelled · expired · failed
 
-Rows move only through :func:`require_move` and a compare-and-set on (state, attempt); no other
-code writes a state.
+Rows move only through ``tasks.moves``: :func:`require_move`, then a compare-and-set on (state,
+attempt); no other code writes a state.
 """
 
 from __future__ import annotations
@@ -47,7 +47,14 @@ LEGAL_MOVES: dict[JobState, frozenset[JobState]] = {
             JobState.CANCELLED,
         }
     ),
-    JobState.UPLOADED: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}),
+    JobState.UPLOADED: frozenset(
+        {
+            JobState.SUCCEEDED,
+            JobState.QUEUED,  # what was uploaded is not what was announced: the node's fault
+            JobState.FAILED,
+            JobState.CANCELLED,
+        }
+    ),
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.CANCELLED: frozenset(),
@@ -85,10 +92,23 @@ def after_failure(blame: Blame, failures: int, limit: int) -> JobState:
     return JobState.QUEUED
 
 
+def target_state(states: Sequence[JobState]) -> JobState:
+    """Return where a target stands, from the states of its jobs in the order in which they run."""
+    for state in states:
+        if state.terminal and state is not JobState.SUCCEEDED:
+            return state
+    if all(state is JobState.SUCCEEDED for state in states):
+        return JobState.SUCCEEDED
+    current = next(state for state in states if state is not JobState.SUCCEEDED)
+    if current is JobState.WAITING and states[0] is JobState.SUCCEEDED:
+        return JobState.RUNNING  # between two stages
+    return current
+
+
 def build_state(target_states: Sequence[JobState], *, cancelled: bool) -> BuildState:
     """Return a build's state from the state of each of its targets.
 
-    A target's state is that of its last job, or of the first that failed.
+    See :func:`target_state` for the state of a target.
     """
     if cancelled:
         return BuildState.CANCELLED

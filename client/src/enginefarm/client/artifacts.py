@@ -60,7 +60,8 @@ class Artifacts:
             if response.status_code in {412, 416}:
                 yield BlobPart(start=None, chunks=iter(()))
             else:
-                yield BlobPart(start=_start(response), chunks=response.iter_raw(_CHUNK))
+                # Unbuffered: of a connection that breaks, every byte that came is kept.
+                yield BlobPart(start=_start(response), chunks=response.iter_raw())
 
     def _small(self, path: str, limit: int, what: str) -> bytes:
         """Read a body that may not be larger than it can honestly be."""

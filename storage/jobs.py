@@ -1,0 +1,273 @@
+"""Jobs and attempts. A state is written only by :func:`compare_and_set`, for ``tasks.moves``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import and_, exists, func, select, update
+from sqlalchemy.orm import aliased
+
+from enginefarm.errors import NotFound
+from enginefarm.state import BuildState, JobState, Stage
+from storage.database import Session, now
+from storage.models import Attempt, Build, Job, Outbox
+
+IN_FLIGHT = (JobState.QUEUED, JobState.RUNNING, JobState.UPLOADED)
+LIVE = (JobState.WAITING, *IN_FLIGHT)
+
+
+def of_build(session: Session, tenant_id: str, build_id: str) -> list[Job]:
+    """Return a build's jobs in the order in which they run."""
+    return list(
+        session.scalars(
+            select(Job)
+            .where(Job.tenant_id == tenant_id, Job.build_id == build_id)
+            .order_by(Job.target, Job.position)
+        )
+    )
+
+
+def find(session: Session, job_id: str) -> Job | None:
+    """Return a job, whoever owns it; for the control plane and nodes only."""
+    return session.get(Job, job_id)
+
+
+def lock(session: Session, job_id: str) -> Job | None:
+    """Return a job's row as it is now, locked until the transaction ends."""
+    return session.scalar(
+        select(Job)
+        .where(Job.id == job_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+
+
+def compare_and_set(session: Session, job: Job, goal: JobState, values: dict[str, Any]) -> bool:
+    """Move a job if it still is where ``job`` says; tell whether it was."""
+    moved = session.execute(
+        update(Job)
+        .where(Job.id == job.id, Job.state == job.state, Job.attempt == job.attempt)
+        .values(state=goal, **values)
+        .returning(Job.id)
+        .execution_options(synchronize_session=False)
+    ).scalar()
+    if moved is not None:
+        session.refresh(job)
+    return moved is not None
+
+
+def succeeded_with_key(session: Session, tenant_id: str, key: str) -> Job | None:
+    """Return the newest job that did this very thing, for the cache."""
+    return session.scalar(
+        select(Job)
+        .where(
+            Job.tenant_id == tenant_id,
+            Job.key == key,
+            Job.state == JobState.SUCCEEDED,
+            Job.result.is_not(None),
+            Job.cached_from.is_(None),
+        )
+        .order_by(Job.finished_at.desc())
+        .limit(1)
+    )
+
+
+def in_flight_with_key(session: Session, tenant_id: str, key: str, but: str) -> Job | None:
+    """Return the job that is doing this very thing now, other than ``but``."""
+    return session.scalar(
+        select(Job)
+        .where(
+            Job.tenant_id == tenant_id,
+            Job.key == key,
+            Job.id != but,
+            Job.joined_to.is_(None),
+            Job.cancel_requested_at.is_(None),
+            Job.state.in_(LIVE),
+        )
+        .order_by(Job.id)
+        .limit(1)
+    )
+
+
+def followers(session: Session, job_id: str) -> Sequence[Job]:
+    """Return the jobs that wait for this one's result."""
+    return session.scalars(
+        select(Job).where(Job.joined_to == job_id, Job.state == JobState.WAITING).order_by(Job.id)
+    ).all()
+
+
+def nearest_recipe(
+    session: Session, tenant_id: str, stage: Stage, target: str, model: str
+) -> list[Job]:
+    """Return finished jobs of the stage whose recipes might be near: same target or model."""
+    rows = session.scalars(
+        select(Job)
+        .join(Build, Build.id == Job.build_id)
+        .where(
+            Job.tenant_id == tenant_id,
+            Job.stage == stage,
+            Job.state == JobState.SUCCEEDED,
+            Job.recipe.is_not(None),
+            (Job.target == target) | (Build.model_digest == model),
+        )
+        .order_by(Job.id.desc())
+        .limit(50)
+    )
+    return list(rows)
+
+
+def ids_in_state(
+    session: Session, state: JobState, *, stage: Stage | None = None, limit: int = 50
+) -> Sequence[str]:
+    """Return the oldest jobs in a state."""
+    query = select(Job.id).where(Job.state == state)
+    if stage is not None:
+        query = query.where(Job.stage == stage)
+    return session.scalars(query.order_by(Job.id).limit(limit)).all()
+
+
+def publishable(session: Session, limit: int = 50) -> Sequence[str]:
+    """Return the publish jobs whose engine is ready and whose time has come."""
+    return session.scalars(
+        select(Job.id)
+        .where(
+            Job.state == JobState.WAITING,
+            Job.stage == Stage.PUBLISH,
+            Job.key.is_not(None),
+            Job.joined_to.is_(None),
+            (Job.not_before.is_(None)) | (Job.not_before <= now()),
+        )
+        .order_by(Job.priority, Job.id)
+        .limit(limit)
+    ).all()
+
+
+def with_lapsed_lease(session: Session) -> Sequence[str]:
+    """Return the running jobs whose lease has ended."""
+    return session.scalars(
+        select(Job.id).where(Job.state == JobState.RUNNING, Job.lease_until < now())
+    ).all()
+
+
+def queued_too_long(session: Session) -> Sequence[str]:
+    """Return the queued jobs whose pending clock has run out."""
+    seconds = Job.limits["pending_s"].as_float()
+    return session.scalars(
+        select(Job.id).where(
+            Job.state == JobState.QUEUED,
+            func.extract("epoch", now() - Job.queued_at) > seconds,
+        )
+    ).all()
+
+
+def waiting_for_a_node(session: Session) -> Sequence[str]:
+    """Return the jobs that wait for a node that can do them."""
+    return session.scalars(
+        select(Job.id)
+        .where(Job.state == JobState.WAITING, Job.wait_until.is_not(None), Job.key.is_(None))
+        .order_by(Job.id)
+    ).all()
+
+
+def unheard(session: Session, sent_before: datetime) -> Sequence[Job]:
+    """Return the queued jobs whose last ring was sent long ago and that have none to be sent."""
+    ring = aliased(Outbox)
+    recent = exists().where(
+        and_(
+            ring.job_id == Job.id,
+            ring.attempt == Job.attempt,
+            (ring.sent_at.is_(None)) | (ring.sent_at >= sent_before),
+        )
+    )
+    return session.scalars(
+        select(Job).where(Job.state == JobState.QUEUED, ~recent).order_by(Job.id).limit(200)
+    ).all()
+
+
+def orphaned_followers(session: Session) -> Sequence[str]:
+    """Return the ended jobs that still have followers."""
+    follower = aliased(Job)
+    return session.scalars(
+        select(Job.id).where(
+            Job.state.not_in(LIVE),
+            exists().where(follower.joined_to == Job.id, follower.state == JobState.WAITING),
+        )
+    ).all()
+
+
+def wanted_by_others(session: Session, job: Job) -> bool:
+    """Tell whether a build that is not cancelled waits for this job's result."""
+    follower = aliased(Job)
+    found = session.scalar(
+        select(follower.id)
+        .join(Build, Build.id == follower.build_id)
+        .where(
+            follower.joined_to == job.id,
+            follower.state == JobState.WAITING,
+            Build.state != BuildState.CANCELLED,
+        )
+        .limit(1)
+    )
+    return found is not None
+
+
+def attempt(session: Session, tenant_id: str, job_id: str, number: int) -> Attempt:
+    """Return one attempt of a tenant's job.
+
+    Raises:
+        NotFound: this tenant has no such attempt (code ``unknown_attempt``).
+    """
+    row = session.scalar(
+        select(Attempt).where(
+            Attempt.tenant_id == tenant_id, Attempt.job_id == job_id, Attempt.number == number
+        )
+    )
+    if row is None:
+        raise NotFound(
+            f"Job {job_id[:40]!r} has no attempt {number}.",
+            code="unknown_attempt",
+            why="It has not been tried that often, or belongs to another tenant.",
+            fix="GET /v1/builds/{id} lists the attempts of each job.",
+        )
+    return row
+
+
+def start_attempt(session: Session, job: Job, node_id: str | None) -> None:
+    """Write down that an attempt has begun."""
+    session.add(
+        Attempt(
+            job_id=job.id,
+            number=job.attempt,
+            tenant_id=job.tenant_id,
+            node_id=node_id,
+            state=JobState.RUNNING,
+            started_at=now(),
+            log_tail="",
+        )
+    )
+
+
+def end_attempt(session: Session, job: Job, number: int, state: JobState, **values: Any) -> None:  # noqa: ANN401 - column values
+    """Write down how an attempt ended, unless it has ended already."""
+    session.execute(
+        update(Attempt)
+        .where(
+            Attempt.job_id == job.id,
+            Attempt.number == number,
+            Attempt.finished_at.is_(None),
+        )
+        .values(state=state, finished_at=now(), **values)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def append_log(session: Session, job: Job, text: str, cap: int) -> None:
+    """Keep the newest ``cap`` characters of a running attempt's log."""
+    session.execute(
+        update(Attempt)
+        .where(Attempt.job_id == job.id, Attempt.number == job.attempt)
+        .values(log_tail=func.right(Attempt.log_tail + text, cap))
+        .execution_options(synchronize_session=False)
+    )

@@ -1,0 +1,100 @@
+"""``python -m tasks``: the control loops; ``python -m tasks healthy`` tells whether they live."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+import time
+from functools import partial
+
+import structlog
+
+from storage.database import Database
+from storage.objects import S3Objects
+from storage.progress import ProgressStreams
+from storage.signing import StatementSigner
+from tasks.app import make_app
+from tasks.dispatcher import dispatch
+from tasks.farm import Farm
+from tasks.loops import Loop, run
+from tasks.publish import publish_due
+from tasks.reconciler import reconcile
+from tasks.settings import ControlSettings
+from tasks.settle import settle_due
+
+LOOPS = ("dispatcher", "publisher", "reconciler")
+_ALIVE_WITHIN_S = 60.0
+
+
+def main() -> int:
+    """Run the loops that the command line names; all of them if it names none."""
+    parser = argparse.ArgumentParser(prog="python -m tasks", description=__doc__)
+    parser.add_argument("loops", nargs="*", choices=[*LOOPS, "healthy"], metavar="LOOP")
+    chosen = parser.parse_args().loops or list(LOOPS)
+    settings = ControlSettings()
+    if "healthy" in chosen:
+        return _healthy(settings)
+    _log_as_json()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if settings.health_dir is not None:
+        settings.health_dir.mkdir(parents=True, exist_ok=True)
+    run(_loops(settings, chosen), stop, settings.health_dir)
+    return 0
+
+
+def _loops(settings: ControlSettings, chosen: list[str]) -> list[Loop]:
+    signer = StatementSigner(
+        settings.signing_key_uri,
+        settings.signing_public_key.read_text("ascii"),
+        settings.builder_id,
+    )
+    farm = Farm(
+        database=Database(settings.database_url.get_secret_value()),
+        objects=S3Objects.from_settings(settings),
+        progress=ProgressStreams(settings.valkey_url.get_secret_value()),
+        policy=settings.policy(),
+        signer=signer,
+    )
+    app = make_app(settings.broker_url.get_secret_value(), publisher=True)
+    loops = {
+        "dispatcher": Loop("dispatcher", partial(dispatch, farm, app), 0.1),
+        "publisher": Loop("publisher", partial(_settle_and_publish, farm, signer), 0.1),
+        "reconciler": Loop("reconciler", partial(_reconcile, farm), 1.0),
+    }
+    return [loops[name] for name in chosen]
+
+
+def _settle_and_publish(farm: Farm, signer: StatementSigner) -> int:
+    return settle_due(farm) + publish_due(farm, signer)
+
+
+def _reconcile(farm: Farm) -> int:
+    reconcile(farm)
+    return 0
+
+
+def _healthy(settings: ControlSettings) -> int:
+    folder = settings.health_dir
+    files = list(folder.glob("*.alive")) if folder is not None else []
+    oldest = min((file.stat().st_mtime for file in files), default=0.0)
+    return 0 if time.time() - oldest < _ALIVE_WITHIN_S else 1
+
+
+def _log_as_json() -> None:
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What follows when a job has ended: the next stage, the jobs that joined it, its build.
+
+The caller holds the tenant's lock.
+"""
+
+from __future__ import annotations
+
+from enginefarm.errors import Failure
+from enginefarm.state import Blame, JobState
+from storage import builds, jobs
+from storage.database import Session
+from storage.models import Build, Job
+from tasks.moves import move, roll_up
+from tasks.release import release
+
+
+def conclude(session: Session, build: Build, job: Job) -> set[str]:
+    """Carry on after ``job`` has ended; return the builds whose watchers should be woken."""
+    touched = {build.id}
+    if job.state is JobState.SUCCEEDED:
+        after = _later(session, build, job)
+        if after:
+            release(session, build, after[0])
+    else:
+        _end_later(session, build, job)
+    for follower in jobs.followers(session, job.id):
+        touched |= _settle_follower(session, follower, job)
+    roll_up(session, build)
+    return touched
+
+
+def _later(session: Session, build: Build, job: Job) -> list[Job]:
+    return [
+        row
+        for row in jobs.of_build(session, build.tenant_id, build.id)
+        if row.target == job.target and row.position > job.position
+    ]
+
+
+def _end_later(session: Session, build: Build, job: Job) -> None:
+    for row in _later(session, build, job):
+        if row.state is JobState.WAITING:
+            move(session, row, JobState.CANCELLED, note=f"not run: {job.stage} {job.state}")
+
+
+def _settle_follower(session: Session, follower: Job, leader: Job) -> set[str]:
+    """Give a job that joined another the same end, or let it start for itself."""
+    build = builds.lock(session, follower.build_id)
+    if leader.state is JobState.SUCCEEDED:
+        move(
+            session,
+            follower,
+            JobState.SUCCEEDED,
+            result=leader.result,
+            cached_from=leader.id,
+            joined_to=None,
+            note=None,
+        )
+        return conclude(session, build, follower)
+    if leader.state is JobState.FAILED:
+        failure = leader.failure or no_reason().model_dump(mode="json")
+        move(session, follower, JobState.FAILED, failure=failure, note=f"as in {leader.build_id}")
+        return conclude(session, build, follower)
+    follower.joined_to, follower.note = None, None
+    session.flush()
+    release(session, build, follower)
+    roll_up(session, build)
+    return {build.id}
+
+
+def no_reason() -> Failure:
+    """Return the failure of a job that ended without saying why."""
+    return Failure(code="internal", blame=Blame.FARM, message="The job failed without a reason.")

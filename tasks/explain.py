@@ -1,0 +1,123 @@
+"""What a submit would do to each stage, and why a key is not in the cache. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from enginefarm.spec import BuildSpec
+from enginefarm.state import Stage
+from enginefarm.views import KeyDifference, MissView, PlannedJob, PlannedTarget
+from storage import jobs
+from storage.database import Session
+from storage.models import Job, Model
+from tasks.plan import LiveNode, TargetPlan, able
+from tasks.recipe import Made, key_of, recipe_for
+from tasks.release import engine_of
+from tasks.routing import queue_for
+
+_ABSENT = "(absent)"
+# What differs between two recipes only because an earlier stage differed is no news.
+_SECONDARY = ("schema", "stage")
+
+
+@dataclass
+class Explainer:
+    """Walks the stages of one target as a submit would."""
+
+    session: Session
+    tenant_id: str
+    spec: BuildSpec
+    model: Model
+    plan: TargetPlan
+    live: Sequence[LiveNode]
+    explain: bool
+    _made: Made | None = field(default_factory=Made)
+
+    def target(self) -> PlannedTarget:
+        """Return what would happen to each stage."""
+        return PlannedTarget(
+            target=self.plan.target,
+            backend_version=self.plan.version,
+            measured=self.plan.measured,
+            reason=self.plan.reason,
+            jobs=[self._stage(stage) for stage in self.plan.stages],
+        )
+
+    def _stage(self, stage: Stage) -> PlannedJob:
+        control = stage is Stage.PUBLISH
+        target, version = self.plan.target, self.plan.version
+        queue = None if control else queue_for(stage, target)
+        nodes = [] if control or version is None else able(self.live, stage, target, version)
+        if version is None or self._made is None:
+            # The key of a later stage exists only once the engine does.
+            outcome = "wait" if version is None else "build"
+            return PlannedJob(stage=stage, key=None, queue=queue, outcome=outcome, nodes=nodes)
+        recipe = recipe_for(
+            stage,
+            self.spec,
+            target,
+            version,
+            {"digest": self.model.digest, "files": self.model.files},
+            self._made,
+        )
+        key = key_of(recipe)
+        known = jobs.succeeded_with_key(self.session, self.tenant_id, key)
+        leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
+        self._made = None if known is None and stage is not Stage.CHECK else self._after(known, key)
+        return PlannedJob(
+            stage=stage,
+            key=key,
+            queue=queue,
+            outcome=_outcome(known, leader, waits=not control and not nodes),
+            source=leader.id if leader is not None else None,
+            nodes=nodes,
+            miss=self._miss(stage, recipe) if self.explain and leader is None else None,
+        )
+
+    def _after(self, known: Job | None, key: str) -> Made | None:
+        made = self._made or Made()
+        if known is None:
+            return made
+        if Stage(known.stage) is Stage.COMPILE:
+            return Made(engine=engine_of(known.result), compile_key=key)
+        if Stage(known.stage) is Stage.BENCHMARK:
+            return Made(engine=made.engine, compile_key=made.compile_key, benchmark_key=key)
+        return made
+
+    def _miss(self, stage: Stage, recipe: dict[str, Any]) -> MissView:
+        target = str(self.plan.target)
+        near = jobs.nearest_recipe(self.session, self.tenant_id, stage, target, self.spec.model)
+        best = min(near, key=lambda row: len(differences(recipe, row.recipe or {})), default=None)
+        if best is None:
+            return MissView(nearest_key=None, nearest_job=None, differences=[])
+        return MissView(
+            nearest_key=best.key,
+            nearest_job=best.id,
+            differences=differences(recipe, best.recipe or {}),
+        )
+
+
+def _outcome(known: Job | None, leader: Job | None, *, waits: bool) -> str:
+    if known is not None:
+        return "cached"
+    if leader is not None:
+        return "joined"
+    return "wait" if waits else "build"
+
+
+def differences(this: Any, that: Any, path: str = "") -> list[KeyDifference]:  # noqa: ANN401 - JSON
+    """Return the fields in which two recipes differ, by their paths."""
+    if isinstance(this, dict) and isinstance(that, dict):
+        found = []
+        for name in sorted({*this, *that}):
+            if path == "" and name in _SECONDARY:
+                continue
+            inner = f"{path}.{name}" if path else name
+            found += differences(this.get(name, _ABSENT), that.get(name, _ABSENT), inner)
+        return found
+    if isinstance(this, list) and isinstance(that, list) and len(this) == len(that):
+        pairs = enumerate(zip(this, that, strict=True))
+        return [row for i, (a, b) in pairs for row in differences(a, b, f"{path}[{i}]")]
+    return [] if this == that else [KeyDifference(field=path, this=this, nearest=that)]

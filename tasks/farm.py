@@ -1,0 +1,40 @@
+"""What the steps work with: the database, the bucket, the streams, the signer, and the policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from storage.database import Database
+from storage.objects import Objects
+from storage.progress import ProgressStreams
+from storage.signing import StatementSigner
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The operator's numbers; seconds unless the name says otherwise."""
+
+    lease_s: float = 60.0
+    heartbeat_s: float = 5.0
+    node_heartbeat_s: float = 10.0
+    node_silent_s: float = 45.0
+    max_attempts: int = 3
+    retry_backoff_s: float = 5.0
+    decline_pause_s: float = 2.0
+    ring_again_s: float = 120.0
+    pending_s: float = 7 * 86_400.0
+    running_s: float = 8 * 3600.0
+    silent_s: float = 900.0
+    transfer_s: int = 3600
+    log_tail_chars: int = 65_536
+
+
+@dataclass(frozen=True)
+class Farm:
+    """One farm. The api has no signer; only the publisher signs."""
+
+    database: Database
+    objects: Objects
+    progress: ProgressStreams
+    policy: Policy = Policy()
+    signer: StatementSigner | None = None

@@ -1,0 +1,127 @@
+"""An attempt has ended: keep what it made for settling, try again, or end the job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from enginefarm.errors import Failure, InvalidRequest
+from enginefarm.state import Blame, JobState
+from storage import builds, jobs
+from storage.database import Session
+from storage.models import Build, Job
+from tasks import lease
+from tasks.conclude import conclude, no_reason
+from tasks.farm import Farm, Policy
+from tasks.lifecycle import after_failure
+from tasks.messages import FinishReply, FinishRequest
+from tasks.moves import locked, move
+from tasks.release import enqueue
+
+_log = structlog.get_logger()
+_ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
+
+
+def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> FinishReply:
+    """Take an attempt's end from the node that holds its lease.
+
+    A repeat of a finish whose answer was lost gets the same answer.
+
+    Raises:
+        LeaseLost: the attempt is no longer this node's.
+    """
+    if message.state not in _ENDS:
+        raise InvalidRequest(f"An attempt cannot end as {message.state}.", code="invalid_finish")
+    with farm.database.transaction() as session:
+        tenant = _tenant_of(session, job_id)
+        builds.lock_tenant(session, tenant)
+        found = locked(session, job_id)
+        job = found[1] if found else None
+        if job is not None and _told_before(job, node_id, message):
+            return FinishReply(state=job.state)
+        job = lease.require(job, node_id, message.attempt, message.lease_token)
+        build = found[0] if found else builds.lock(session, job.build_id)
+        touched = _end(session, farm.policy, build, job, message)
+        state = job.state
+    for build_id in touched:
+        farm.progress.wake(build_id)
+    return FinishReply(state=state)
+
+
+def _tenant_of(session: Session, job_id: str) -> str:
+    job = jobs.find(session, job_id)
+    return job.tenant_id if job is not None else ""
+
+
+def _told_before(job: Job, node_id: str, message: FinishRequest) -> bool:
+    return job.state is not JobState.RUNNING and lease.speaks_for(
+        job, node_id, message.attempt, message.lease_token
+    )
+
+
+def _end(
+    session: Session, policy: Policy, build: Build, job: Job, message: FinishRequest
+) -> set[str]:
+    log: dict[str, Any] = {"machine": _dumped(message.machine)}
+    if message.log is not None:
+        log |= {"log_digest": message.log.digest, "log_size": message.log.size}
+    if message.state is JobState.SUCCEEDED:
+        jobs.end_attempt(session, job, job.attempt, JobState.UPLOADED, **log)
+        move(session, job, JobState.UPLOADED, result=_result(message))
+        return {build.id}
+    cancelled = job.cancel_requested_at is not None
+    if message.state is JobState.FAILED and not cancelled:
+        failure = message.failure or no_reason()
+        jobs.end_attempt(
+            session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log
+        )
+        return fail_attempt(session, policy, build, job, failure)
+    jobs.end_attempt(session, job, job.attempt, JobState.CANCELLED, **log)
+    if cancelled:
+        move(session, job, JobState.CANCELLED, note="cancelled while running")
+        return conclude(session, build, job)
+    # Handed back by a node that is leaving: nobody's failure.
+    enqueue(session, job, job.queue or "", attempt=job.attempt + 1)
+    return {build.id}
+
+
+def fail_attempt(
+    session: Session, policy: Policy, build: Build, job: Job, failure: Failure
+) -> set[str]:
+    """Try a job again, or end it, by whose fault the failure is and how often it has failed."""
+    job.failures += 1
+    session.flush()
+    goal = after_failure(failure.blame, job.failures, policy.max_attempts)
+    _log.info(
+        "attempt_failed",
+        job=job.id,
+        build=build.id,
+        attempt=job.attempt,
+        code=failure.code,
+        blame=str(failure.blame),
+        goal=str(goal),
+    )
+    if goal is JobState.QUEUED:
+        delay = policy.retry_backoff_s * 2 ** (job.failures - 1)
+        enqueue(session, job, job.queue or "", attempt=job.attempt + 1, delay_s=delay)
+        return {build.id}
+    if failure.blame is not Blame.PERSON:
+        failure = failure.model_copy(
+            update={"context": {**failure.context, "attempts": job.failures}}
+        )
+    move(session, job, JobState.FAILED, failure=_dumped(failure))
+    return conclude(session, build, job)
+
+
+def _result(message: FinishRequest) -> dict[str, Any]:
+    return {
+        "outputs": [file.model_dump(mode="json") for file in message.outputs],
+        "facts": message.facts,
+        "machine": _dumped(message.machine),
+        "log": _dumped(message.log),
+    }
+
+
+def _dumped(value: Any) -> dict[str, Any] | None:  # noqa: ANN401 - any of our models
+    return None if value is None else value.model_dump(mode="json")

@@ -1,0 +1,30 @@
+"""A running job lives: lengthen its lease, pass on its progress, tell the node to stop if asked."""
+
+from __future__ import annotations
+
+from storage import jobs
+from storage.database import now
+from tasks import lease
+from tasks.farm import Farm
+from tasks.messages import LeaseBeat, LeaseBeatReply
+
+
+def beat(farm: Farm, node_id: str, job_id: str, message: LeaseBeat) -> LeaseBeatReply:
+    """Keep a lease alive.
+
+    Raises:
+        LeaseLost: the attempt is no longer this node's.
+    """
+    with farm.database.transaction() as session:
+        job = lease.require(
+            jobs.lock(session, job_id), node_id, message.attempt, message.lease_token
+        )
+        job.lease_until = lease.until(farm.policy.lease_s)
+        job.beat_at = now()
+        if message.log_tail:
+            jobs.append_log(session, job, message.log_tail, farm.policy.log_tail_chars)
+        cancel = job.cancel_requested_at is not None
+        build_id = job.build_id
+    if message.progress is not None:
+        farm.progress.publish(build_id, job_id, message.progress.model_dump())
+    return LeaseBeatReply(cancel=cancel, lease_s=farm.policy.lease_s)

@@ -1,0 +1,135 @@
+"""Which stages a target goes through, and who could run them. Pure.
+
+A new stage (cast, calibrate) is added here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.spec import BuildSpec, Gate, Metric, Unmeasured
+from enginefarm.state import Stage
+from enginefarm.target import Target
+from tasks.messages import NodeDescription
+from tasks.routing import serves
+
+_MEASURED_AT_COMPILE = frozenset({Metric.ENGINE_BYTES})
+
+
+@dataclass(frozen=True)
+class LiveNode:
+    """A node that takes work."""
+
+    name: str
+    description: NodeDescription
+
+
+@dataclass(frozen=True)
+class TargetPlan:
+    """How one target will be built.
+
+    ``version`` is None while no live node serves the target; ``reason`` says why nothing is
+    measured.
+    """
+
+    target: Target
+    version: str | None
+    stages: tuple[Stage, ...]
+    measured: bool
+    reason: str | None
+
+
+def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> TargetPlan:
+    """Decide the stages of a target from what the live nodes can do.
+
+    Raises:
+        NotServed: nobody can build it and the person does not want to wait.
+        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
+    """
+    version = newest_version(nodes, target)
+    if version is None and spec.wait_for_node == 0:
+        raise _not_served(target, nodes)
+    measurable = version is not None and bool(able(nodes, Stage.BENCHMARK, target, version))
+    waits = _waits_for_measure(spec.gates, target)
+    if version is None:
+        # Whoever comes may measure or not; gates that need it make the build wait for one that does
+        measurable = waits or target.arch == "cpu"
+    if not measurable and not waits:
+        _refuse_unmeasurable(spec.gates, target)
+    measured = measurable or waits
+    stages: tuple[Stage, ...] = tuple(Stage)
+    if not measured:
+        stages = tuple(stage for stage in stages if stage is not Stage.BENCHMARK)
+    reason = None if measured else unmeasured_reason(target)
+    return TargetPlan(target, version, stages, measured, reason)
+
+
+def unmeasured_reason(target: Target) -> str:
+    """Say why an engine was not run here."""
+    return f"not run: no live node has a {target.arch} device with {target.backend}"
+
+
+def able(nodes: Sequence[LiveNode], stage: Stage, target: Target, version: str | None) -> list[str]:
+    """Return the names of the nodes that can do a stage for a target."""
+    return [node.name for node in nodes if serves(node.description, stage, target, version)]
+
+
+def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
+    """Return the newest backend version that live nodes can check and compile with."""
+    versions = {
+        backend.version
+        for node in nodes
+        for backend in node.description.backends
+        if backend.name == target.backend
+        and target.arch in backend.builds
+        and {Stage.CHECK, Stage.COMPILE} <= set(node.description.stages)
+    }
+    return max(versions, key=_version_order, default=None)
+
+
+def _version_order(version: str) -> tuple[tuple[int, str], ...]:
+    parts = version.replace("-", ".").replace("+", ".").split(".")
+    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+
+
+def _waits_for_measure(gates: Sequence[Gate], target: Target) -> bool:
+    return any(
+        gate.if_unmeasured is Unmeasured.WAIT for gate in gates if _needs_measure(gate, target)
+    )
+
+
+def _needs_measure(gate: Gate, target: Target) -> bool:
+    applies = gate.target is None or gate.target == target
+    return applies and gate.metric not in _MEASURED_AT_COMPILE
+
+
+def _refuse_unmeasurable(gates: Sequence[Gate], target: Target) -> None:
+    for gate in gates:
+        if _needs_measure(gate, target):
+            raise InvalidRequest(
+                f"The gate on {gate.metric} cannot be judged for {target}.",
+                code="gate_unmeasurable",
+                why=f"{unmeasured_reason(target).removeprefix('not run: ').capitalize()}.",
+                fix="Give the gate a target that is measured, or if_unmeasured: wait together "
+                "with wait_for_node.",
+                target=str(target),
+                metric=str(gate.metric),
+            )
+
+
+def _not_served(target: Target, nodes: Sequence[LiveNode]) -> NotServed:
+    present = sorted({b.name for node in nodes for b in node.description.backends})
+    if target.backend not in present:
+        missing = f"no live node has the backend {target.backend}"
+    else:
+        missing = f"no live node's {target.backend} builds for {target.arch}"
+    return NotServed(
+        f"Nobody can build {target} now.",
+        why=f"{missing[0].upper()}{missing[1:]}; live backends: {', '.join(present) or 'none'}.",
+        fix="Choose a target that GET /v1/targets shows as served, start a node that has it, or "
+        "set wait_for_node to the seconds you are willing to wait.",
+        target=str(target),
+        missing=missing,
+    )

@@ -1,0 +1,227 @@
+"""Publish a target's artifact: verify, gate, write the manifest, sign, keep. Once, whoever races.
+
+The right to publish is a lease like a node's; the artifact's row is unique for its job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from enginefarm.errors import Failure, FarmError, Unavailable
+from enginefarm.manifest import CONFIG_TYPE, MANIFEST_TYPE, REPORT_TYPE
+from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
+from storage import artifacts, blobs, builds, catalogue, jobs
+from storage.database import Session, now
+from storage.models import Artifact, Attestation, Build, Job, Model
+from storage.signing import StatementSigner
+from tasks import lease
+from tasks.compose import Composed, compose, facts_of
+from tasks.conclude import conclude
+from tasks.farm import Farm
+from tasks.moves import locked, move
+from tasks.statement import PREDICATE_TYPE, statement_for
+
+_log = structlog.get_logger()
+_PUBLISH_LEASE_S = 600.0
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A publish job that this process has taken."""
+
+    build: Build
+    model: Model
+    stages: dict[Stage, Job]
+    attempt: int
+
+    @property
+    def job(self) -> Job:
+        return self.stages[Stage.PUBLISH]
+
+
+def publish_due(farm: Farm, signer: StatementSigner) -> int:
+    """Publish every artifact that is ready; return how many were tried."""
+    with farm.database.transaction() as session:
+        due = jobs.publishable(session)
+    for job_id in due:
+        publish(farm, signer, job_id)
+    return len(due)
+
+
+def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
+    """Publish one artifact, unless another process has taken it."""
+    work = _take(farm, job_id)
+    if work is None:
+        return
+    try:
+        composed = compose(work.build, work.model, work.stages)
+        bundle = _prepare(farm, signer, work, composed)
+    except FarmError as error:
+        _give_back(farm, work, error)
+        return
+    touched = _keep(farm, signer, work, composed, bundle)
+    for build_id in touched:
+        farm.progress.wake(build_id)
+
+
+def _take(farm: Farm, job_id: str) -> _Work | None:
+    with farm.database.transaction() as session:
+        found = locked(session, job_id)
+        if found is None or found[1].state is not JobState.WAITING or found[1].key is None:
+            return None
+        build, job = found
+        move(
+            session,
+            job,
+            JobState.RUNNING,
+            attempt=job.attempt + 1,
+            lease_until=lease.until(_PUBLISH_LEASE_S),
+            started_at=now(),
+            beat_at=now(),
+        )
+        jobs.start_attempt(session, job, None)
+        stages = {
+            Stage(row.stage): row
+            for row in jobs.of_build(session, build.tenant_id, build.id)
+            if row.target == job.target
+        }
+        model = catalogue.get_model(session, build.tenant_id, build.model_digest)
+    return _Work(build, model, stages, job.attempt)
+
+
+def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
+    """Put the new files in the bucket, prove that every file is there, then sign."""
+    manifest = composed.manifest
+    farm.objects.put_bytes(manifest.config.digest, composed.config, CONFIG_TYPE)
+    report = next(row for row in manifest.layers if row.media_type == REPORT_TYPE)
+    farm.objects.put_bytes(report.digest, composed.report_bytes, REPORT_TYPE)
+    farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
+    for layer in (manifest.config, *manifest.layers):
+        farm.objects.confirm(layer.digest, layer.size)
+    facts = facts_of(work.build, work.model, work.stages, signer.builder_id)
+    return signer.sign(statement_for(manifest, facts))
+
+
+def _keep(
+    farm: Farm, signer: StatementSigner, work: _Work, composed: Composed, bundle: bytes
+) -> set[str]:
+    with farm.database.transaction() as session:
+        builds.lock_tenant(session, work.build.tenant_id)
+        found = locked(session, work.job.id)
+        if found is None:
+            return set()
+        build, job = found
+        if job.state is not JobState.RUNNING or job.attempt != work.attempt:
+            return set()  # another publisher took it over when this one's lease had ended
+        if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
+            jobs.end_attempt(session, job, job.attempt, JobState.CANCELLED)
+            move(session, job, JobState.CANCELLED, note="cancelled")
+            return conclude(session, build, job)
+        state = ArtifactState.QUARANTINED if composed.unmet else ArtifactState.PUBLISHED
+        signer.register(session)
+        _write(session, signer, work, composed, bundle, state)
+        _end(session, job, composed, state)
+        touched = conclude(session, build, job)
+    _log.info(
+        "artifact_published" if state is ArtifactState.PUBLISHED else "artifact_quarantined",
+        build=build.id,
+        job=job.id,
+        artifact=composed.manifest.digest,
+    )
+    return touched
+
+
+def _write(
+    session: Session,
+    signer: StatementSigner,
+    work: _Work,
+    composed: Composed,
+    bundle: bytes,
+    state: ArtifactState,
+) -> None:
+    manifest, tenant = composed.manifest, work.build.tenant_id
+    rendered = manifest.render()
+    blobs.record(session, tenant, manifest.digest, len(rendered), MANIFEST_TYPE)
+    for layer in (manifest.config, *manifest.layers):
+        blobs.record(session, tenant, layer.digest, layer.size, layer.media_type)
+    artifacts.add(
+        session,
+        Artifact(
+            tenant_id=tenant,
+            digest=manifest.digest,
+            state=state,
+            build_id=work.build.id,
+            job_id=work.job.id,
+            target=work.job.target,
+            model_digest=work.build.model_digest,
+            model_name=work.build.model_name,
+            manifest=rendered,
+            report=composed.report.model_dump(mode="json"),
+            size=composed.size,
+            created_at=now(),
+        ),
+        Attestation(
+            tenant_id=tenant,
+            artifact_digest=manifest.digest,
+            job_id=work.job.id,
+            predicate_type=PREDICATE_TYPE,
+            keyid=signer.keyid,
+            bundle=bundle,
+        ),
+    )
+
+
+def _end(session: Session, job: Job, composed: Composed, state: ArtifactState) -> None:
+    result = {"artifact": composed.manifest.digest, "state": str(state)}
+    if not composed.unmet:
+        jobs.end_attempt(session, job, job.attempt, JobState.SUCCEEDED)
+        move(session, job, JobState.SUCCEEDED, result=result)
+        return
+    failure = _gate_failure(composed)
+    jobs.end_attempt(
+        session, job, job.attempt, JobState.FAILED, failure=failure.model_dump(mode="json")
+    )
+    move(session, job, JobState.FAILED, result=result, failure=failure.model_dump(mode="json"))
+
+
+def _gate_failure(composed: Composed) -> Failure:
+    said = [
+        f"{verdict.gate}: {verdict.value:g}"
+        if verdict.value is not None
+        else f"{verdict.gate}: {verdict.reason}"
+        for verdict in composed.unmet
+    ]
+    return Failure(
+        code="gate_not_met",
+        blame=Blame.PERSON,
+        message=f"{len(said)} gate(s) were not met.",
+        why="; ".join(said) + ".",
+        fix="The artifact is quarantined; look at its report, or change model, options or gate.",
+        context={"artifact": composed.manifest.digest, "unmet": said},
+    )
+
+
+def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
+    """Try again later when the farm's parts were away; otherwise end the job."""
+    with farm.database.transaction() as session:
+        builds.lock_tenant(session, work.build.tenant_id)
+        found = locked(session, work.job.id)
+        if found is None:
+            return
+        build, job = found
+        if job.state is not JobState.RUNNING or job.attempt != work.attempt:
+            return
+        failure = error.as_failure().model_dump(mode="json")
+        jobs.end_attempt(session, job, job.attempt, JobState.FAILED, failure=failure)
+        if isinstance(error, Unavailable):
+            later = now() + timedelta(seconds=farm.policy.retry_backoff_s)
+            move(session, job, JobState.WAITING, not_before=later)
+            return
+        move(session, job, JobState.FAILED, failure=failure)
+        touched = conclude(session, build, job)
+    _log.error("publish_failed", build=build.id, job=job.id, code=error.code)
+    for build_id in touched:
+        farm.progress.wake(build_id)

@@ -1,0 +1,51 @@
+"""What the control loops are told, and the policy that the api shares. Prefix ``ENGINEFARM_``."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+from pydantic import Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from storage.settings import StorageSettings
+from tasks.farm import Policy
+
+
+class PolicySettings(BaseSettings):
+    """The operator's numbers; see :class:`tasks.farm.Policy`. Seconds unless named otherwise."""
+
+    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+
+    lease_s: float = Field(default=60.0, gt=0, description="A node unheard for so long loses it.")
+    heartbeat_s: float = Field(default=5.0, gt=0, description="Between a running job's beats.")
+    node_heartbeat_s: float = Field(default=10.0, gt=0, description="Between a node's beats.")
+    node_silent_s: float = Field(default=45.0, gt=0, description="Then a node is offline.")
+    max_attempts: int = Field(default=3, ge=1, description="Of one job.")
+    retry_backoff_s: float = Field(default=5.0, ge=0, description="Doubled with each failure.")
+    decline_pause_s: float = Field(default=2.0, ge=0, description="After a node cannot do a job.")
+    ring_again_s: float = Field(default=120.0, gt=0, description="When a ring seems lost.")
+    pending_s: float = Field(default=604_800.0, gt=0, description="Longest time in a queue.")
+    running_s: float = Field(default=28_800.0, gt=0, description="Longest time of one attempt.")
+    silent_s: float = Field(default=900.0, gt=0, description="Longest time without a sign of life.")
+    transfer_s: int = Field(default=3600, ge=60, description="How long presigned URLs hold.")
+    log_tail_chars: int = Field(default=65_536, ge=1024, description="Kept while a job runs.")
+
+    def policy(self) -> Policy:
+        """Return the numbers as the rules want them."""
+        return Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
+
+
+class ControlSettings(StorageSettings, PolicySettings):
+    """Settings of ``python -m tasks``."""
+
+    broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")
+    signing_key_uri: str = Field(description="file2:/path/to/key.pem, awskms:…, hsm:…")
+    signing_public_key: Path = Field(description="The public half, PEM.")
+    builder_id: str = Field(
+        default="https://enginefarm.invalid/builders/control/v1",
+        description="Who signs, as deployers see it; a URI of the operator's own.",
+    )
+    health_dir: Path | None = Field(
+        default=None, description="Each loop touches a file here while it lives."
+    )

@@ -1,0 +1,103 @@
+"""The statement that is signed about an artifact: in-toto v1 with SLSA provenance v1. Pure.
+
+Everything in it comes from the control plane's own rows; what a node reported stands under
+``enginefarm_worker`` and is marked as reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from enginefarm.digest import hex_of
+from enginefarm.manifest import Manifest
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "https://enginefarm.invalid/buildtypes/engine/v1"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the control plane knows about how an artifact came to be."""
+
+    builder_id: str
+    farm_version: str
+    build_id: str
+    attempt: int
+    target: str
+    backend: str
+    backend_version: str
+    model: dict[str, Any]
+    compile_recipe: dict[str, Any]
+    benchmark_recipe: dict[str, Any] | None
+    gates: Sequence[str]
+    started_at: datetime
+    finished_at: datetime
+    worker: dict[str, Any] | None
+    evaluation: str | None
+
+
+def statement_for(manifest: Manifest, facts: Facts) -> dict[str, Any]:
+    """Return the statement whose subjects are the manifest, its config and every file."""
+    files = [("manifest.json", manifest.digest), ("config.json", manifest.config.digest)]
+    files += [(layer.name, layer.digest) for layer in manifest.layers]
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": n, "digest": {"sha256": hex_of(d)}} for n, d in files],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": _definition(facts),
+            "runDetails": {
+                "builder": {
+                    "id": facts.builder_id,
+                    "version": {
+                        "enginefarm": facts.farm_version,
+                        facts.backend: facts.backend_version,
+                    },
+                },
+                "metadata": {
+                    "invocationId": f"{facts.build_id}#{facts.attempt}",
+                    "startedOn": _rfc3339(facts.started_at),
+                    "finishedOn": _rfc3339(facts.finished_at),
+                },
+                "enginefarm_worker": {"reported": facts.worker},
+            },
+        },
+    }
+
+
+def _definition(facts: Facts) -> dict[str, Any]:
+    external: dict[str, Any] = {
+        "model": facts.model["digest"],
+        "target": facts.target,
+        "profiles": facts.compile_recipe["profiles"],
+        "options": facts.compile_recipe["options"],
+        "gates": list(facts.gates),
+    }
+    dependencies = [
+        {"name": file["name"], "digest": {"sha256": hex_of(file["digest"])}}
+        for file in facts.model["files"]
+    ]
+    dependencies.append({"uri": f"pkg:generic/{facts.backend}@{facts.backend_version}"})
+    if facts.benchmark_recipe is not None:
+        external["measurement"] = {
+            name: facts.benchmark_recipe[name]
+            for name in ("evaluation", "synthetic", "seed", "options")
+        }
+    if facts.evaluation is not None:
+        dependencies.append(
+            {"name": "evaluation.npz", "digest": {"sha256": hex_of(facts.evaluation)}}
+        )
+    return {
+        "buildType": BUILD_TYPE,
+        "externalParameters": external,
+        "internalParameters": {"attempt": facts.attempt},
+        "resolvedDependencies": dependencies,
+    }
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
