@@ -19,10 +19,10 @@ from typing import Any, NoReturn
 import celery.worker.state
 import structlog
 from celery import signals
-from tasks.app import make_app
 
 from enginefarm.errors import FarmError, NotServed
 from enginefarm.state import Stage
+from tasks.app import make_app
 from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDescription, Progress
 from workers import executor, logs, node
 from workers.farm_api import WorkerApi
@@ -96,8 +96,9 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
     app.conf.update(worker_hijack_root_logger=False, worker_redirect_stdouts=False)
     signals.setup_logging.connect(_keep_logging, weak=False)
     declare_task(app, settings, state, description.devices)
+    hostname = f"{settings.node_name}@{description.hostname}"
     worker = app.Worker(
-        hostname=f"{settings.node_name}@{description.hostname}",
+        hostname=hostname,
         pool="prefork",
         concurrency=settings.slots,
         max_tasks_per_child=1,
@@ -107,7 +108,7 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
         without_gossip=True,
     )
     api = WorkerApi(state.url, state.credential)
-    consumers = _Consumers(app, worker.hostname, state.queues)
+    consumers = _Consumers(app, hostname, state.queues)
     beats = node.NodeBeatThread(api, state, description, _running_jobs, consumers.obey)
     signals.worker_ready.connect(lambda **_: beats.start(), weak=False)
     signals.worker_shutting_down.connect(lambda **_: beats.drain(), weak=False)

@@ -11,7 +11,7 @@ import socket
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, StringConstraints
+from pydantic import Field, SecretStr, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from enginefarm.state import Stage
@@ -66,6 +66,11 @@ class NodeSettings(BaseSettings):
     enrol_timeout_s: float = Field(
         default=300.0, description="How long a starting node waits for the farm."
     )
+
+    @field_validator("stages", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return value.replace(",", " ").split() if isinstance(value, str) else value
 
 
 def child_environment(scratch: Path) -> dict[str, str]:

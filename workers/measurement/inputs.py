@@ -128,7 +128,7 @@ def batches(
         for view in views:
             array = dataset.arrays[view.name]
             cut = array[start] if view in whole else array[start:stop]
-            feeds[view.name] = np.ascontiguousarray(cut, dtype=numpy_dtype(view.dtype))
+            feeds[view.name] = np.array(cut, dtype=numpy_dtype(view.dtype), order="C")
         yield feeds, stop - start
 
 

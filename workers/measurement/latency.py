@@ -7,6 +7,7 @@ can be compared with what people measure there.
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -14,10 +15,17 @@ from enginefarm.report import Percentiles
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Return the element of an ascending list that trtexec calls this percentile."""
+    """Return the element of an ascending list that trtexec calls this percentile.
+
+    trtexec reckons in single precision, which decides by one element where the product is whole.
+    """
     count = len(ordered)
-    exclude = int((1 - percent / 100) * count)
+    exclude = int(_single(_single(1 - _single(percent / 100)) * count))
     return ordered[max(count - 1 - exclude, 0)]
+
+
+def _single(value: float) -> float:
+    return float(struct.unpack("f", struct.pack("f", value))[0])
 
 
 def median(ordered: Sequence[float]) -> float:
