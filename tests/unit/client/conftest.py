@@ -1,0 +1,39 @@
+"""A key, an artifact signed with it, and a loopback farm that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from enginefarm.views import TrustView
+from tests.unit.client.support.release import Release, SigningKey
+from tests.unit.client.support.server import LoopbackFarm
+
+
+@pytest.fixture
+def key() -> SigningKey:
+    """Return the key that the farm signs with."""
+    return SigningKey.new()
+
+
+@pytest.fixture
+def release(key: SigningKey) -> Release:
+    """Return a good artifact."""
+    return Release.of(key)
+
+
+@pytest.fixture
+def loopback() -> Iterator[LoopbackFarm]:
+    """Return a server that serves nothing yet."""
+    with LoopbackFarm() as farm:
+        yield farm
+
+
+@pytest.fixture
+def trust_file(tmp_path: Path, key: SigningKey) -> Path:
+    """Return a file that names the farm's key."""
+    path = tmp_path / "trust.json"
+    path.write_text(TrustView(keys=[key.trusted]).model_dump_json(), encoding="utf-8")
+    return path
