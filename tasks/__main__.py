@@ -31,8 +31,11 @@ _ALIVE_WITHIN_S = 60.0
 def main() -> int:
     """Run the loops that the command line names; all of them if it names none."""
     parser = argparse.ArgumentParser(prog="python -m tasks", description=__doc__)
-    parser.add_argument("loops", nargs="*", choices=[*LOOPS, "healthy"], metavar="LOOP")
-    chosen = parser.parse_args().loops or list(LOOPS)
+    parser.add_argument("loops", nargs="*", metavar="LOOP", help=", ".join([*LOOPS, "healthy"]))
+    chosen: list[str] = parser.parse_args().loops or list(LOOPS)
+    unknown = set(chosen) - {*LOOPS, "healthy"}
+    if unknown:
+        parser.error(f"there is no loop {min(unknown)!r}")
     settings = ControlSettings()
     if "healthy" in chosen:
         return _healthy(settings)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery import Celery
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from tasks.messages import RUN_TASK, Ring
 from tasks.routing import all_queues
@@ -40,7 +40,9 @@ def make_app(broker_url: str, *, publisher: bool = False) -> Celery:
         task_reject_on_worker_lost=False,
         task_ignore_result=True,
         result_backend=None,
-        task_queues=[Queue(name) for name in all_queues()],
+        task_queues=[
+            Queue(name, Exchange(name, type="direct"), routing_key=name) for name in all_queues()
+        ],
         task_create_missing_queues=False,
         task_default_queue=all_queues()[0],
         worker_prefetch_multiplier=1,
