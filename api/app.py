@@ -68,7 +68,9 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
         try:
             yield
         finally:
+            await app.state.farm.progress.aclose()
             if farm is None:
+                app.state.farm.progress.close()
                 app.state.farm.database.dispose()
             log.info("api_stopped")
 
@@ -94,9 +96,11 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
 def make_farm(settings: ApiSettings) -> Farm:
     """Connect to what the settings name. The API signs nothing, so its farm has no signer."""
     return Farm(
-        database=Database(settings.database_url, pool_size=settings.database_connections),
+        database=Database(
+            settings.database_url.get_secret_value(), pool_size=settings.database_connections
+        ),
         objects=S3Objects.from_settings(settings),
-        progress=ProgressStreams(settings.valkey_url),
+        progress=ProgressStreams(settings.valkey_url.get_secret_value()),
         policy=settings.policy(),
         signer=None,
     )

@@ -31,14 +31,17 @@ JSON_LINES = "application/jsonl"
     "/{digest}",
     summary="Fetch a manifest",
     response_class=Response,
-    responses={
-        200: {
-            "description": "The manifest's bytes; their sha256 is the digest in the path.",
-            "content": {MANIFEST_TYPE: {"example": {"schemaVersion": 2, "layers": []}}},
+    responses=problems(
+        *KEYED,
+        404,
+        good={
+            200: {
+                "description": "The manifest's bytes; their sha256 is the digest in the path.",
+                "content": {MANIFEST_TYPE: {"example": {"schemaVersion": 2, "layers": []}}},
+            },
+            304: {"description": "You have it already."},
         },
-        304: {"description": "You have it already."},
-    }
-    | problems(*KEYED, 404),
+    ),
 )
 def manifest(digest: DigestPath, request: Request, entrance: Deployer) -> Response:
     """Return the OCI image manifest of an artifact, byte for byte as it was signed."""
@@ -70,13 +73,16 @@ def summary(digest: DigestPath, entrance: Deployer) -> ArtifactView:
     "/{digest}/attestations",
     summary="Fetch attestations",
     response_class=Response,
-    responses={
-        200: {
-            "description": "Sigstore bundles, one to a line; an empty body if there are none.",
-            "content": {JSON_LINES: {"example": f'{{"mediaType":"{BUNDLE_TYPE}"}}\n'}},
-        }
-    }
-    | problems(*KEYED, 404),
+    responses=problems(
+        *KEYED,
+        404,
+        good={
+            200: {
+                "description": "Sigstore bundles, one to a line; an empty body if there are none.",
+                "content": {JSON_LINES: {"example": f'{{"mediaType":"{BUNDLE_TYPE}"}}\n'}},
+            }
+        },
+    ),
 )
 def attestations(
     digest: DigestPath,
@@ -86,7 +92,7 @@ def attestations(
         Query(description="Only of this type.", examples=["https://slsa.dev/provenance/v1"]),
     ] = None,
 ) -> Response:
-    """Return the signed statements about an artifact, to be verified with the farm's public keys."""
+    """Return the signed statements about an artifact, to verify with the farm's keys."""
     with entrance.transaction() as (session, caller):
         artifact_for(session, caller, digest)
         rows = artifacts.attestations(session, caller.tenant_id, digest)

@@ -17,7 +17,7 @@ from api.auth import Entrance, needs, settings_of
 from api.errors import problem_response
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Flag
-from api.ranges import Span, Unsatisfiable, Verdict, judge, span_of
+from api.ranges import Unsatisfiable, Verdict, judge, span_of
 from api.release import blob_for
 from enginefarm.digest import hex_of, repr_digest
 from enginefarm.errors import Conflict, InvalidRequest
@@ -34,15 +34,21 @@ _BYTES: dict[str, Any] = {
     "headers": _HEADERS,
     "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
 }
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    200: {"description": "All of the bytes.", **_BYTES},
-    206: {"description": "The range that was asked for.", **_BYTES},
-    304: {"description": "You have it already."},
-    307: {
-        "description": "Where the bytes are, for some minutes. Send no Authorization there.",
-        "headers": {"Location": {"schema": {"type": "string"}}},
+_RESPONSES: dict[int | str, dict[str, Any]] = problems(
+    *KEYED,
+    404,
+    412,
+    416,
+    good={
+        200: {"description": "All of the bytes.", **_BYTES},
+        206: {"description": "The range that was asked for.", **_BYTES},
+        304: {"description": "You have it already."},
+        307: {
+            "description": "Where the bytes are, for some minutes. Send no Authorization there.",
+            "headers": {"Location": {"schema": {"type": "string"}}},
+        },
     },
-} | problems(*KEYED, 404, 412, 416)
+)
 
 
 @router.get("/{digest}", summary="Fetch a blob", response_class=Response, responses=_RESPONSES)
@@ -57,8 +63,9 @@ def fetch(
     "/{digest}",
     summary="Ask for a blob's headers",
     response_class=Response,
-    responses={200: {"description": "Its size and headers.", "headers": _HEADERS}}
-    | problems(*KEYED, 404, 412),
+    responses=problems(
+        *KEYED, 404, 412, good={200: {"description": "Its size and headers.", "headers": _HEADERS}}
+    ),
 )
 def head(
     digest: DigestPath, request: Request, entrance: Deployer, *, proxy: Proxy = False
@@ -86,16 +93,17 @@ def _answer(digest: str, request: Request, entrance: Entrance, *, proxy: bool) -
         span = span_of(ask.get("range"), ask.get("if-range"), etag, size)
     except Unsatisfiable:
         return _outside(size, request)
-    return _bytes(digest, span or Span(0, size, size), media_type, entrance, part=span is not None)
-
-
-def _bytes(digest: str, span: Span, media_type: str, entrance: Entrance, *, part: bool) -> Response:
-    headers = _kept_headers(digest) | {"Content-Length": str(span.length)}
-    if part:
-        headers["Content-Range"] = span.content_range
+    objects = entrance.farm.objects
+    headers = _kept_headers(digest) | {"Content-Length": str(size)}
+    if span is None:
+        chunks = objects.stream(digest)
+    else:
+        # The store's end is inclusive.
+        chunks = objects.stream(digest, span.start, span.end - 1)
+        headers |= {"Content-Length": str(span.length), "Content-Range": span.content_range}
     return StreamingResponse(
-        _begun(entrance.farm.objects.stream(digest, span.start, span.end)),
-        status_code=206 if part else 200,
+        _begun(chunks),
+        status_code=200 if span is None else 206,
         media_type=media_type,
         headers=headers,
     )

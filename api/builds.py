@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, Query, Response
-
 
 from api import views
 from api.auth import Caller, Entrance, needs
 from api.openapi import KEYED, problems
 from api.parameters import EXAMPLE_DIGEST, BuildId, Flag, Limit
-from enginefarm.digest import Digest
+from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, Scope
@@ -47,15 +47,21 @@ _EXAMPLES: dict[str, Any] = {
     summary="Ask for a build",
     status_code=201,
     response_model=None,
-    responses={
-        200: {
-            "model": BuildView | PlanView,
-            "description": "The build that this Idempotency-Key made before; or, with dry_run, "
-            "the plan: keys, hits and routing.",
+    responses=problems(
+        *KEYED,
+        404,
+        409,
+        413,
+        422,
+        good={
+            200: {
+                "model": BuildView | PlanView,
+                "description": "The build that this Idempotency-Key made before; or, with dry_run, "
+                "the plan: keys, hits and routing.",
+            },
+            201: {"model": BuildView, "description": "The new build."},
         },
-        201: {"model": BuildView, "description": "The new build."},
-    }
-    | problems(*KEYED, 404, 409, 413, 422),
+    ),
 )
 def ask(
     spec: Annotated[BuildSpec, Body(openapi_examples=_EXAMPLES)],
@@ -87,7 +93,7 @@ def ask(
 
 
 @router.get("", summary="List builds", responses=problems(*KEYED))
-def page(  # noqa: PLR0913 - one parameter for each filter
+def page(
     entrance: Reader,
     *,
     limit: Limit = 50,
@@ -97,7 +103,7 @@ def page(  # noqa: PLR0913 - one parameter for each filter
     state: Annotated[
         list[BuildState] | None, Query(description="Only in these states; repeatable.")
     ] = None,
-    model: Annotated[Digest | None, Query(description="Only of this model.")] = None,
+    model: Annotated[str | None, Query(description="Only of this model, by its digest.")] = None,
     target: Annotated[
         str | None, Query(description="Only with this target.", examples=["onnxruntime@cpu"])
     ] = None,
@@ -113,7 +119,7 @@ def page(  # noqa: PLR0913 - one parameter for each filter
             limit=limit + 1,
             before=_cursor(cursor),
             states=state or [],
-            model=model,
+            model=require_digest(model) if model else None,
             target=str(Target.parse(target)) if target else None,
             labels=_labels(label or []),
         )
@@ -152,12 +158,13 @@ def view_of(session: Session, entrance: Entrance, caller: Caller, build_id: str)
 def _around(
     session: Session,
     caller: Caller,
-    its_jobs: list[models.Job],
+    its_jobs: Sequence[models.Job],
     entrance: Entrance | None = None,
 ) -> views.Around:
     """Collect what stands around jobs; attempts and progress only for a build in full."""
     ids = [job.id for job in its_jobs]
-    artifacts = overview.artifacts_of_jobs(session, caller.tenant_id, ids)
+    digests = [digest for job in its_jobs if (digest := views.artifact_of(job)) is not None]
+    artifacts = overview.artifacts(session, caller.tenant_id, digests)
     if entrance is None:
         return views.Around(artifacts=artifacts)
     attempts = overview.attempts_of_jobs(session, ids)

@@ -51,8 +51,12 @@ Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
     summary="Upload a dataset",
     status_code=201,
     response_model=DatasetView,
-    responses={200: {"model": DatasetView, "description": "The farm has these bytes already."}}
-    | problems(*KEYED, 413, 422),
+    responses=problems(
+        *KEYED,
+        413,
+        422,
+        good={200: {"model": DatasetView, "description": "The farm has these bytes already."}},
+    ),
     openapi_extra={"requestBody": _BODY},
 )
 async def upload(

@@ -36,7 +36,7 @@ STATUS: dict[type[FarmError], int] = {
     errors.NotFound: 404,
     errors.Conflict: 409,
     errors.LeaseLost: 409,
-    errors.JobFailed: 422,
+    errors.JobFailed: 500,
     errors.VerificationFailed: 422,
     errors.Unavailable: 503,
 }
@@ -129,9 +129,19 @@ async def _routing_error(request: Request, error: Exception) -> Response:
         raise error
     reason = _as_farm_error(request, error)
     response = problem_response(reason, request.scope, error.status_code)
-    for name, value in (error.headers or {}).items():
+    for name, value in _headers(request, error).items():
         response.headers[name] = value
     return response
+
+
+def _headers(request: Request, error: HTTPException) -> dict[str, str]:
+    """Return the headers that routing wants; it forgets methods that have a route of their own."""
+    if error.status_code != _METHOD_NOT_ALLOWED:
+        return dict(error.headers or {})
+    app: FastAPI = request.app
+    path = getattr(request.scope.get("route"), "path", "")
+    methods = [method.upper() for method in app.openapi()["paths"].get(path, {})]
+    return {"Allow": ", ".join(sorted(methods))}
 
 
 def _as_farm_error(request: Request, error: HTTPException) -> FarmError:
@@ -147,7 +157,7 @@ def _as_farm_error(request: Request, error: HTTPException) -> FarmError:
         return errors.InvalidRequest(
             f"{request.url.path[:200]!r} does not take {request.method}.",
             code="method_not_allowed",
-            fix=f"It takes {(error.headers or {}).get('Allow', 'other methods')}.",
+            fix=f"It takes {_headers(request, error)['Allow'] or 'no method at all'}.",
         )
     return errors.InvalidRequest(
         "The request cannot be read.",

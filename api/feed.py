@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import structlog
@@ -28,6 +28,8 @@ POLL_S = 1.0
 """How often the database is asked while Valkey is away."""
 LOOK_S = 5.0
 """How long at most a wake-up that got lost can delay an event."""
+PATIENCE_S = 2.0
+"""How long Valkey may be late with an answer."""
 BATCH = 200
 log = structlog.get_logger(__name__)
 
@@ -60,12 +62,7 @@ class Cursor:
         return cls(int(match["seq"]), match["stream"])
 
 
-class RowsAfter(Protocol):
-    """Ask for the numbered events after one."""
-
-    def __call__(self, seq: int, limit: int) -> Awaitable[Sequence[Event]]: ...
-
-
+RowsAfter = Callable[[int, int], Awaitable[Sequence[Event]]]
 Entries = list[tuple[str, dict[str, Any]]]
 EntriesAfter = Callable[[str, int], Awaitable[Entries]]
 
@@ -128,19 +125,19 @@ class Feed:
         silence = time.monotonic() - self._spoke
         seconds = max(0.01, min(LOOK_S, self._keep_alive_s - silence))
         try:
-            return await self._entries_after(self._cursor.stream, int(seconds * 1000))
-        except Unavailable as error:
-            log.warning("watch_without_valkey", build_id=self._build_id, code=error.code)
+            with anyio.fail_after(seconds + PATIENCE_S):
+                return await self._entries_after(self._cursor.stream, int(seconds * 1000))
+        except (Unavailable, TimeoutError) as error:
+            log.warning("watch_without_valkey", build_id=self._build_id, error=repr(error))
             await anyio.sleep(min(POLL_S, seconds))
             return []
 
     def _progress(self, stream: str, data: dict[str, Any]) -> str | None:
-        job_id = data.get("job_id")
-        if not isinstance(job_id, str):
+        """Tell of progress; an entry without a job only woke us."""
+        if "job" not in data:
             return None
-        at = datetime.fromtimestamp(int(stream.split("-")[0]) / 1000, UTC)
-        rest = {name: value for name, value in data.items() if name not in {"job_id", "build_id"}}
-        return self._frame("progress", job_id, rest, at)
+        at = datetime.fromtimestamp(int(stream.split("-", maxsplit=1)[0]) / 1000, UTC)
+        return self._frame("progress", data["job"], data["data"], at)
 
     def _frame(self, kind: str, job: str | None, data: dict[str, Any], at: datetime) -> str:
         self._spoke = time.monotonic()

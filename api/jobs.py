@@ -23,14 +23,17 @@ PART = "X-Log-Part"
     "/{job_id}/attempts/{number}/log",
     summary="Read an attempt's log",
     response_class=PlainTextResponse,
-    responses={
-        200: {
-            "description": "The log as text; X-Log-Part says whether it is the tail or the whole.",
-            "headers": {PART: {"schema": {"type": "string", "enum": ["tail", "whole"]}}},
-            "content": {"text/plain": {"example": "[1] parsing the model\n"}},
-        }
-    }
-    | problems(*KEYED, 404),
+    responses=problems(
+        *KEYED,
+        404,
+        good={
+            200: {
+                "description": "The log as text; X-Log-Part says whether it is the tail or the whole.",
+                "headers": {PART: {"schema": {"type": "string", "enum": ["tail", "whole"]}}},
+                "content": {"text/plain": {"example": "[1] parsing the model\n"}},
+            }
+        },
+    ),
 )
 def log(
     job_id: JobId,

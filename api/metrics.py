@@ -16,7 +16,7 @@ router = APIRouter(tags=["operation"])
     "/metrics",
     summary="Read the numbers",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}} | problems(503),
+    responses=problems(503, good={200: {"content": {"text/plain": {}}}}),
 )
 def numbers(request: Request, farm: FarmOf) -> Response:
     """Count what the database holds now, and return it with the counts of this process."""

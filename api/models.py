@@ -15,10 +15,11 @@ from api import views
 from api.auth import Entrance, needs, settings_of
 from api.declared import require_digest_sent, require_known_fields
 from api.openapi import KEYED, problems
-from api.parameters import DigestPath
+from api.parameters import DigestPath, Limit
 from api.uploads import RAW, ReceivedFile, Upload, received, require_plain, stem_of
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel, InvalidRequest
+from enginefarm.manifest import safe_file_name
 from enginefarm.model_file import ModelScan, check_external, scan_model
 from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
@@ -61,8 +62,12 @@ Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
     summary="Upload a model",
     status_code=201,
     response_model=ModelView,
-    responses={200: {"model": ModelView, "description": "The farm has these bytes already."}}
-    | problems(*KEYED, 413, 422),
+    responses=problems(
+        *KEYED,
+        413,
+        422,
+        good={200: {"model": ModelView, "description": "The farm has these bytes already."}},
+    ),
     openapi_extra={"requestBody": _BODY},
 )
 async def upload(
@@ -92,9 +97,7 @@ async def upload(
     summary="List models",
     responses=problems(*KEYED),
 )
-def list_models(
-    entrance: Reader, limit: Annotated[int, Query(ge=1, le=200)] = 50
-) -> list[ModelView]:
+def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelView]:
     """Return the newest models first."""
     with entrance.transaction() as (session, caller):
         rows = catalogue.list_models(session, caller.tenant_id, limit)
@@ -170,14 +173,23 @@ def _split(sent: Upload) -> tuple[ReceivedFile, list[ReceivedFile]]:
         )
     external = [file for file in sent.files if file is not models[0]]
     for file in external:
-        if file.name in _RESERVED:
-            raise InvalidRequest(
-                f"External data cannot be called {file.name!r}.",
-                code="bad_file_name",
-                why="The farm uses this name itself.",
-                fix="Save the model again with another name for its external data.",
-            )
+        _require_own_name(file.name)
     return models[0], external
+
+
+def _require_own_name(name: str) -> None:
+    """External data keeps its name on every node, so the name must suit a shell and not be ours."""
+    try:
+        why = "The farm uses this name itself." if safe_file_name(name) in _RESERVED else ""
+    except ValueError:
+        why = "Only letters, digits, dots, dashes and underscores can be in it."
+    if why:
+        raise InvalidRequest(
+            f"External data cannot be called {name[:80]!r}.",
+            code="bad_file_name",
+            why=why,
+            fix="Save the model again with another name for its external data.",
+        )
 
 
 def _require_referenced(scan: ModelScan, external: list[ReceivedFile]) -> None:

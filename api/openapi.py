@@ -38,9 +38,12 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
 }
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the ``responses`` of a path that can fail with these statuses."""
-    return {status: _problem(status) for status in sorted(statuses)}
+Responses = dict[int | str, dict[str, Any]]
+
+
+def problems(*statuses: int, good: Responses | None = None) -> Responses:
+    """Return the ``responses`` of a path: what it may fail with, beside how it may go well."""
+    return (good or {}) | {status: _problem(status) for status in sorted(statuses)}
 
 
 KEYED = (400, 401, 403, 503)
@@ -97,9 +100,10 @@ def _corrected(app: FastAPI) -> dict[str, Any]:
 def _correct(responses: dict[str, Any]) -> None:
     for status, response in list(responses.items()):
         content = response.get("content", {})
-        schema = content.get("application/json", {}).get("schema", {})
-        if schema.get("$ref", "").endswith("/HTTPValidationError"):
-            del responses[status]
-        elif schema.get("$ref", "").endswith("/Problem"):
-            del content["application/json"]
-            content.setdefault(PROBLEM_TYPE, {})["schema"] = schema
+        for media_type, body in list(content.items()):
+            name = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
+            if name == "HTTPValidationError":
+                del responses[status]
+            elif name == "Problem" and media_type != PROBLEM_TYPE:
+                del content[media_type]
+                content.setdefault(PROBLEM_TYPE, {})["schema"] = body["schema"]

@@ -22,7 +22,7 @@ class Verdict(Enum):
     PRECONDITION_FAILED = "precondition failed"
 
 
-class Unsatisfiable(Exception):  # noqa: N818 - named for what is wrong
+class Unsatisfiable(Exception):
     """The range lies outside of the bytes."""
 
 

@@ -37,7 +37,7 @@ def blob_for(session: Session, caller: Caller, digest: str) -> Blob:
 
     Raises:
         NotFound: the tenant has none of that digest.
-        Forbidden: no published artifact has it and the key only deploys (code ``blob_not_published``).
+        Forbidden: nothing published has it and the key only deploys (``blob_not_published``).
     """
     row = blobs.find(session, caller.tenant_id, digest)
     if row is None:

@@ -8,11 +8,12 @@ from pydantic import Field, SecretStr
 
 from api.limits import BodyLimits
 from storage.settings import StorageSettings
+from tasks.settings import PolicySettings
 
 _MIB = 1 << 20
 
 
-class ApiSettings(StorageSettings):
+class ApiSettings(StorageSettings, PolicySettings):
     """Settings of ``python -m api``."""
 
     host: str = Field(default="127.0.0.1", description="The address to listen on.")

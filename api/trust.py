@@ -20,10 +20,12 @@ MAX_AGE_S = 300
     "",
     summary="Fetch the farm's public keys",
     response_model=TrustView,
-    responses={304: {"description": "The keys are those of the ETag you named."}} | problems(503),
+    responses=problems(
+        503, good={304: {"description": "The keys are those of the ETag you named."}}
+    ),
 )
 def keys(request: Request, farm: FarmOf) -> Response:
-    """Return every public key, what it may sign for, from when to when, and whether it is revoked."""
+    """Return every public key: what it may sign for, since when, until when, and if revoked."""
     with farm.database.transaction() as session:
         view = TrustView(keys=[views.trust_key(row) for row in signing.trust_keys(session)])
     body = view.model_dump_json().encode()

@@ -10,11 +10,11 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from enginefarm.errors import FarmError, InvalidRequest
 from enginefarm.nearest import did_you_mean
-from enginefarm.spec_errors import explain
+from enginefarm.spec_errors import explain_rows
 
 
 def explain_request(error: RequestValidationError, route: object) -> FarmError:
@@ -40,23 +40,13 @@ def explain_request(error: RequestValidationError, route: object) -> FarmError:
 
 
 def _explain_body(error: RequestValidationError, route: object, first: dict[str, Any]) -> FarmError:
-    """Ask the body's own model again, since its error knows the fields there are."""
-    model = _body_model(route)
-    if model is None or not isinstance(error.body, dict):
-        return InvalidRequest(
-            "The body is not the JSON object that belongs here.",
-            code="invalid_body",
-            why=f"{first['msg']}.",
-            fix="Send one JSON object with Content-Type: application/json.",
-        )
-    try:
-        model.model_validate(error.body)
-    except ValidationError as again:
-        return explain(again)
-    except FarmError as again:
-        return again
+    if isinstance(error.body, dict):
+        return explain_rows(error.errors(), _body_model(route))
     return InvalidRequest(
-        "The body cannot be used.", code="invalid_body", why=f"{first['msg']}.", fix="See /docs."
+        "The body is not the JSON object that belongs here.",
+        code="invalid_body",
+        why=f"{first['msg']}.",
+        fix="Send one JSON object with Content-Type: application/json.",
     )
 
 

@@ -1,11 +1,11 @@
-"""Rows become the classes that go over the wire. Pure: whoever calls has asked the database already.
+"""Rows become the classes that go over the wire. Pure: the database has been asked before.
 
 What a node or a stage left in JSON columns is read leniently where a person only looks at it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,11 +34,12 @@ from enginefarm.views import (
     TrustKey,
 )
 from storage import models as rows
+from tasks.lifecycle import target_state
 
 
 @dataclass(frozen=True)
 class Around:
-    """What stands around the jobs of a build, by job id (names: by node id)."""
+    """What stands around jobs: artifacts by digest, nodes' names by id, the rest by job id."""
 
     artifacts: Mapping[str, rows.Artifact] = field(default_factory=dict)
     attempts: Mapping[str, list[rows.Attempt]] = field(default_factory=dict)
@@ -75,12 +76,12 @@ def dataset(row: rows.Dataset, *, existed: bool = False) -> DatasetView:
     )
 
 
-def build_summary(row: rows.Build, jobs: list[rows.Job], around: Around) -> BuildSummary:
+def build_summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> BuildSummary:
     """Show a build as a row of a list."""
     return BuildSummary(**_summary(row, jobs, around))
 
 
-def build(row: rows.Build, jobs: list[rows.Job], around: Around) -> BuildView:
+def build(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> BuildView:
     """Show a build in full."""
     return BuildView(
         **_summary(row, jobs, around),
@@ -89,7 +90,7 @@ def build(row: rows.Build, jobs: list[rows.Job], around: Around) -> BuildView:
     )
 
 
-def _summary(row: rows.Build, jobs: list[rows.Job], around: Around) -> dict[str, Any]:
+def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[str, Any]:
     by_target: dict[str, list[rows.Job]] = {}
     for each in jobs:
         by_target.setdefault(each.target, []).append(each)
@@ -106,29 +107,31 @@ def _summary(row: rows.Build, jobs: list[rows.Job], around: Around) -> dict[str,
     }
 
 
-def _target(name: str, jobs: list[rows.Job], around: Around) -> TargetView:
-    """A target stands where its first job stands that did not succeed, else where its last does."""
+def _target(name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:
     ordered = sorted(jobs, key=lambda each: each.position)
-    open_jobs = [each for each in ordered if each.state != JobState.SUCCEEDED]
-    artifact = next((around.artifacts[j.id] for j in ordered if j.id in around.artifacts), None)
+    found = (around.artifacts.get(artifact_of(each) or "") for each in ordered)
+    made = next((row for row in found if row is not None), None)
     failed = next((each for each in ordered if each.failure is not None), None)
+    compiles = [each for each in ordered if each.stage == Stage.COMPILE]
     return TargetView(
         target=Target.parse(name),
-        state=(open_jobs or ordered)[0].state if ordered else JobState.WAITING,
-        artifact=artifact.digest if artifact else None,
-        artifact_state=artifact.state if artifact else None,
-        cached=any(each.cached_from is not None for each in _compiles(ordered)),
+        state=target_state([each.state for each in ordered]) if ordered else JobState.WAITING,
+        artifact=made.digest if made else None,
+        artifact_state=made.state if made else None,
+        cached=any(each.cached_from is not None for each in compiles),
         failure=_failure(failed.failure) if failed else None,
     )
 
 
-def _compiles(jobs: Iterable[rows.Job]) -> list[rows.Job]:
-    return [each for each in jobs if each.stage == Stage.COMPILE]
+def artifact_of(row: rows.Job) -> str | None:
+    """Return the digest of the artifact that a publish job made or took from the cache."""
+    digest = (row.result or {}).get("artifact")
+    return digest if isinstance(digest, str) else None
 
 
 def job(row: rows.Job, around: Around) -> JobView:
     """Show a job."""
-    progress = around.progress.get(row.id) if row.state == JobState.RUNNING else None
+    progress = around.progress.get(row.id) if row.state is JobState.RUNNING else None
     return JobView(
         id=row.id,
         stage=Stage(row.stage),

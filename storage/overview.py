@@ -39,14 +39,12 @@ def attempts_of_jobs(session: Session, job_ids: Collection[str]) -> dict[str, li
     return found
 
 
-def artifacts_of_jobs(
-    session: Session, tenant_id: str, job_ids: Collection[str]
-) -> dict[str, Artifact]:
-    """Return the artifact of each of these publish jobs that made one."""
+def artifacts(session: Session, tenant_id: str, digests: Collection[str]) -> dict[str, Artifact]:
+    """Return those of a tenant's artifacts that have these digests."""
     rows = session.scalars(
-        select(Artifact).where(Artifact.tenant_id == tenant_id, Artifact.job_id.in_(job_ids))
+        select(Artifact).where(Artifact.tenant_id == tenant_id, Artifact.digest.in_(digests))
     )
-    return {row.job_id: row for row in rows}
+    return {row.digest: row for row in rows}
 
 
 def node_names(session: Session, node_ids: Collection[str]) -> dict[str, str]:

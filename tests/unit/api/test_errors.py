@@ -65,7 +65,7 @@ def test_a_status_brings_its_headers(error: FarmError, header: str, value: str) 
 def test_a_failed_job_keeps_its_own_code() -> None:
     error = errors.JobFailed("Crash.", blame=Blame.NODE, code="crashed")
 
-    assert (status_of(error), problem_of(error, "abc").code) == (422, "crashed")
+    assert (status_of(error), problem_of(error, "abc").code) == (500, "crashed")
 
 
 def test_the_unexpected_says_which_request_it_was_and_nothing_else() -> None:

@@ -18,14 +18,14 @@ from storage.models import Event
 AT = datetime(2026, 11, 30, tzinfo=UTC)
 
 
-def event(seq: int, kind: str = "job", **data: Any) -> Event:
+def event(seq: int, kind: str = "job", **data: str) -> Event:
     return Event(
         build_id="bld_1",
         seq=seq,
         tenant_id="ten_1",
         job_id="job_1",
         kind=kind,
-        data=data,
+        data=dict(data),
         created_at=AT,
     )
 
@@ -89,7 +89,7 @@ END = event(3, "build", state="succeeded")
 def test_snapshot_then_rows_then_progress_then_the_end() -> None:
     source = Source(
         [[event(1)], [event(2)], [END]],
-        [[("7-0", {}), ("7-1", {"job_id": "job_1", "fraction": 0.5})], [("8-0", {})]],
+        [[("7-0", {}), ("7-1", {"job": "job_1", "data": {"fraction": 0.5}})], [("8-0", {})]],
     )
 
     frames = watch(source, snapshot={"state": "running"})
