@@ -14,7 +14,8 @@ SEEN: list[tuple[Runtime, str, str]] = [
     (
         TRT,
         (
-            "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (Network has dynamic or"
+            "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (Network has"
+            " dynamic or"
             " shape inputs, but no optimization profile has been defined.)"
         ),
         "profile_required",
@@ -22,7 +23,8 @@ SEEN: list[tuple[Runtime, str, str]] = [
     (
         TRT,
         (
-            "Error Code 4: API Usage Error (?: Input dimensions with this name have different constant"
+            "Error Code 4: API Usage Error (?: Input dimensions with this name have different"
+            " constant"
             " values or have contradictory IOptimizationProfile kMIN/kMAX constraints.)"
         ),
         "profile_dim_conflict",
@@ -32,7 +34,7 @@ SEEN: list[tuple[Runtime, str, str]] = [
     (
         TRT,
         (
-            "[graphScope.cpp::analyze::471] Error Code 2: Internal Error (Assertion tScope.getType() !="
+            "Error Code 2: Internal Error (Assertion tScope.getType() !="
             " ScopeType::kUNDEFINED failed.)"
         ),
         "control_flow_unsupported",
@@ -68,7 +70,8 @@ SEEN: list[tuple[Runtime, str, str]] = [
     (
         TRT,
         (
-            "Myelin ([pass.cpp:1500: run_passes] Cannot compile for target(s) sm86, because the model"
+            "Myelin ([pass.cpp:1500: run_passes] Cannot compile for target(s) sm86, because"
+            " the model"
             " contains HW-specific datatypes: fp8_e4m3.)"
         ),
         "precision_not_on_architecture",
@@ -96,7 +99,8 @@ SEEN: list[tuple[Runtime, str, str]] = [
     (
         TRT,
         (
-            "The engine plan file is not compatible with this version of TensorRT, expecting library"
+            "The engine plan file is not compatible with this version of TensorRT, expecting"
+            " library"
             " version 10.0 got 8.6"
         ),
         "engine_incompatible",
@@ -114,7 +118,8 @@ SEEN: list[tuple[Runtime, str, str]] = [
     (
         ONNX,
         (
-            "Graph must be in single static assignment (SSA) form, however 't' has been used as output"
+            "Graph must be in single static assignment (SSA) form, however 't' has been used"
+            " as output"
             " names multiple times."
         ),
         "invalid_graph",
@@ -132,7 +137,8 @@ SEEN: list[tuple[Runtime, str, str]] = [
         ORT,
         (
             "ONNX Runtime only *guarantees* support for models stamped with official released onnx"
-            " opset versions. Opset 99 is under development and support for this is limited. Current"
+            " opset versions. Opset 99 is under development and support for this is limited."
+            " Current"
             " official support for domain ai.onnx is till opset 25."
         ),
         "unsupported_opset",
