@@ -6,7 +6,7 @@ Nothing is restarted: when a process ends, the farm says which and why, and ends
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -36,6 +36,7 @@ class LocalFarm:
     folder: Folder
     ready_seconds: float
     say: Callable[[str], None] = print
+    policy: Mapping[str, float] = field(default_factory=dict)
     children: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -47,7 +48,7 @@ class LocalFarm:
         self.say("starting PostgreSQL, Valkey and SeaweedFS")
         self.services.start()
         chosen = ports.choose(PREFERRED, self.folder.ports)
-        programs = Programs(self.folder, self.services, chosen)
+        programs = Programs(self.folder, self.services, chosen, self.policy)
         self._prepare_database(programs)
         self._began = datetime.now(UTC)
         self.say("starting the API, the control loops, one node and Flower")

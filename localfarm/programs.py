@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from localfarm.folder import Folder
@@ -25,6 +25,7 @@ class Programs:
     folder: Folder
     services: Services
     ports: Mapping[str, int]
+    policy: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -51,23 +52,31 @@ class Programs:
 
     def api(self) -> Child:
         """Start the API."""
-        told = self.storage() | {
-            "host": HOST,
-            "port": str(self.ports["api"]),
-            "enrolment_token": self.services.credentials.enrolment_token,
-            "spool_dir": str(self.folder.private("spool")),
-        }
+        told = (
+            self._policy()
+            | self.storage()
+            | {
+                "host": HOST,
+                "port": str(self.ports["api"]),
+                "enrolment_token": self.services.credentials.enrolment_token,
+                "spool_dir": str(self.folder.private("spool")),
+            }
+        )
         return self._python("api", told)
 
     def control(self) -> Child:
         """Start the control loops."""
         uri, _ = signing_key(self.folder)
-        told = self.storage() | {
-            "broker_url": self._broker,
-            "signing_key_uri": uri,
-            "signing_public_key": str(self.folder.signing / "signing-key.pub"),
-            "builder_id": BUILDER_ID,
-        }
+        told = (
+            self._policy()
+            | self.storage()
+            | {
+                "broker_url": self._broker,
+                "signing_key_uri": uri,
+                "signing_public_key": str(self.folder.signing / "signing-key.pub"),
+                "builder_id": BUILDER_ID,
+            }
+        )
         return self._python("tasks", told)
 
     def node(self) -> Child:
@@ -104,6 +113,9 @@ class Programs:
             log=self.folder.log("flower"),
             environment=inherited_environment() | told,
         )
+
+    def _policy(self) -> dict[str, str]:
+        return {name: f"{value:g}" for name, value in self.policy.items()}
 
     @property
     def _broker(self) -> str:

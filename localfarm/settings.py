@@ -23,6 +23,9 @@ class LocalFarmSettings(BaseSettings):
 
     folder: Path = Field(default=ROOT / ".farm", description="Where the local farm keeps its data.")
     ready_seconds: float = Field(default=60.0, gt=0, description="Until every process is ready.")
+    policy: dict[str, float] = Field(
+        default={}, description='The policy of its API and control loops: {"lease_s": 6}.'
+    )
 
 
 def inherited_environment() -> dict[str, str]:

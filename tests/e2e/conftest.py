@@ -1,0 +1,141 @@
+"""The whole farm as separate processes, once for the tests in this folder.
+
+The farm is started exactly as ``make farm`` starts it, with short leases so that a lost node is
+noticed within seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parents[2]
+SHORT_CLOCKS = {
+    "lease_s": 6,
+    "heartbeat_s": 1,
+    "node_heartbeat_s": 2,
+    "node_silent_s": 8,
+    "retry_backoff_s": 0.5,
+}
+SITE = Path(sysconfig.get_paths()["purelib"])
+MAGIKA = SITE / "magika" / "models" / "standard_v3_3" / "model.onnx"
+
+
+@dataclass
+class RunningFarm:
+    """A farm of separate processes, seen from outside: a URL, a key and a trust file."""
+
+    folder: Path
+    url: str
+    key: str
+    trust: Path
+    process: subprocess.Popen[bytes]
+
+    def http(self) -> httpx.Client:
+        """Return a client that speaks to the farm as the farm's own user does."""
+        return httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {self.key}"},
+            timeout=30,
+        )
+
+    def cli(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the command line as a person would."""
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "enginefarm"), *words],
+            env={
+                **os.environ,
+                "ENGINEFARM_URL": self.url,
+                "ENGINEFARM_KEY": self.key,
+                "ENGINEFARM_TRUST": str(self.trust),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=180,
+            check=False,
+        )
+
+
+def wait_until(what: str, seconds: float, probe: Callable[[], T | None]) -> T:
+    """Return the first answer of ``probe`` that is not None, within a deadline."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        answer = probe()
+        if answer is not None:
+            return answer
+        time.sleep(0.1)
+    pytest.fail(f"{what} did not happen within {seconds:g} s")
+
+
+def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str, Any]:
+    """Return the build once it has ended."""
+
+    def probe() -> dict[str, Any] | None:
+        view: dict[str, Any] = client.get(f"/v1/builds/{build}").raise_for_status().json()
+        return view if view["finished_at"] else None
+
+    return wait_until(f"the end of build {build}", seconds, probe)
+
+
+@pytest.fixture(scope="session")
+def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
+    """Start the farm, wait until it is ready, and end it cleanly."""
+    folder = tmp_path_factory.mktemp("farm")
+    log = (folder / "up.log").open("wb")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "localfarm", "up"],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "ENGINEFARM_LOCAL_FOLDER": str(folder / "data"),
+            "ENGINEFARM_LOCAL_POLICY": json.dumps(SHORT_CLOCKS),
+        },
+        stdout=log,
+        stderr=subprocess.STDOUT,
+    )
+    config = folder / "data" / "client.toml"
+
+    def ready() -> dict[str, str] | None:
+        if process.poll() is not None:
+            pytest.fail(f"the farm ended: {(folder / 'up.log').read_text()[-4000:]}")
+        if not config.exists():
+            return None
+        words: dict[str, str] = tomllib.loads(config.read_text())
+        try:
+            answer = httpx.get(f"{words['url']}/readyz", timeout=5)
+            nodes = httpx.get(
+                f"{words['url']}/v1/nodes", headers={"Authorization": f"Bearer {words['key']}"}
+            )
+        except httpx.TransportError:
+            return None
+        seen = nodes.is_success and any(node["state"] == "active" for node in nodes.json())
+        return words if answer.is_success and seen else None
+
+    try:
+        words = wait_until("the farm's start", 90, ready)
+        yield RunningFarm(
+            folder / "data", words["url"], words["key"], Path(words["trust"]), process
+        )
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        finally:
+            log.close()
+            if process.poll() is None:
+                process.kill()
