@@ -6,13 +6,14 @@ import os
 import signal
 import sys
 import time
+from typing import Annotated
 
 import typer
 
 from enginefarm.errors import FarmError
 from localfarm import screen
 from localfarm.errors import LocalFarmError
-from localfarm.folder import Folder
+from localfarm.folder import Folder, Running
 from localfarm.settings import LocalFarmSettings
 from localfarm.stopping import ended_by_signals
 
@@ -67,6 +68,36 @@ def status() -> None:
         starting = folder.holder() is not None
         screen.say("the farm is starting" if starting else f"no farm runs on {folder.path}")
         raise typer.Exit(_NOT_RUNNING)
+    screen.show_running(running)
+
+
+@app.command()
+def demo(
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the farm running after it.")] = False,
+) -> None:
+    """Run the main job on two real models, from submit to a verified engine."""
+    from localfarm.farm import LocalFarm
+
+    settings, folder = _folder()
+    known = folder.running()
+    if known is not None:
+        _demonstrate(folder, known)
+        return
+    farm = LocalFarm(folder, settings.ready_seconds, screen.say)
+    with ended_by_signals(), folder.held(), farm.running() as running:
+        _demonstrate(folder, running)
+        if keep:
+            screen.say("Ctrl-C or `make stop` ends the farm; the data stays")
+            farm.watch()
+
+
+def _demonstrate(folder: Folder, running: Running) -> None:
+    from localfarm.demo import Demo
+
+    screen.show_running(running)
+    Demo(folder).run()
+    screen.out.print()
     screen.show_running(running)
 
 

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 
 import httpx
 
-from enginefarm.client import FarmClient
-from enginefarm.errors import Unavailable
+from enginefarm.errors import Unauthenticated, Unavailable
 from enginefarm.state import NodeState
 from localfarm import ports
 from localfarm.errors import LocalFarmError
@@ -41,18 +40,22 @@ class LocalFarm:
 
     def __post_init__(self) -> None:
         """Prepare; nothing is started yet."""
+        self._ports = ports.Ports(self.folder.ports)
         self.services = Services(self.folder.path, ready_seconds=self.ready_seconds)
 
     def start(self) -> Running:
         """Start everything and return when a build could be submitted."""
-        self.say("starting PostgreSQL, Valkey and SeaweedFS")
+        self.say(
+            "starting PostgreSQL, Valkey, SeaweedFS, the API, the control loops, a node, Flower"
+        )
         self.services.start()
-        chosen = ports.choose(PREFERRED, self.folder.ports)
-        programs = Programs(self.folder, self.services, chosen, self.policy)
-        self._prepare_database(programs)
+        chosen = self._ports.choose(PREFERRED)
+        programs = Programs(self.folder, self.services, chosen)
         self._began = datetime.now(UTC)
-        self.say("starting the API, the control loops, one node and Flower")
-        for start in (programs.api, programs.node, programs.control, programs.flower):
+        # The node first: it looks at its backends while the others start.
+        self.children.append(programs.node())
+        self._prepare_database(programs)
+        for start in (programs.api, programs.control, programs.flower):
             self.children.append(start())
         self._prepare_bucket(programs)
         self._wait_for_api(programs)
@@ -88,6 +91,7 @@ class LocalFarm:
             child.stop(_NODE_GRACE_SECONDS if child.name == "workers" else _GRACE_SECONDS)
         self.children.clear()
         self.services.stop()
+        self._ports.release()
 
     def _prepare_database(self, programs: Programs) -> None:
         # Imported while the services start; each takes a moment.
@@ -121,12 +125,15 @@ class LocalFarm:
         self._wait(ready, "the API is not ready")
 
     def _wait_for_node(self, programs: Programs) -> None:
+        from enginefarm.client import FarmClient
+
         key = read_client_file(self.folder)["key"]
 
         def live() -> bool:
             try:
                 nodes = client.fleet.nodes()
-            except Unavailable:
+            except (Unavailable, Unauthenticated):
+                # Not there yet; or not ours: then ours ends, for its port is taken.
                 return False
             # The row of an earlier run may still look alive.
             fresh = [node for node in nodes if node.last_seen_at >= self._began]

@@ -1,19 +1,22 @@
 """Who the local farm is and who may use it: its signing key, one tenant, one access key.
 
-Made the first time, kept with the data, written to where ``enginefarm`` looks for them.
+Made the first time, kept with the data, written to where ``enginefarm`` looks for them. Storage
+is imported late: the services start meanwhile.
 """
 
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from enginefarm.errors import Unauthenticated
 from enginefarm.state import Scope
 from enginefarm.views import TrustKey, TrustView
 from localfarm.credentials import write_private
 from localfarm.folder import Folder, read_client_file
-from storage import access, signing
-from storage.database import Database
+
+if TYPE_CHECKING:
+    from storage.database import Database
 
 TENANT = "local"
 BUILDER_ID = "https://enginefarm.invalid/local"
@@ -24,12 +27,16 @@ def signing_key(folder: Folder) -> tuple[str, str]:
     private = folder.private("signing") / "signing-key.pem"
     public = private.with_suffix(".pub")
     if not private.exists():
+        from storage import signing
+
         signing.create_key_files(private.parent)
     return f"file2:{private}", public.read_text("ascii")
 
 
 def introduce(folder: Folder, database: Database, url: str) -> None:
     """Make the farm's key known and see to it that the person's key works."""
+    from storage import signing
+
     uri, public = signing_key(folder)
     signer = signing.StatementSigner(uri, public, BUILDER_ID)
     with database.transaction() as session:
@@ -44,6 +51,8 @@ def introduce(folder: Folder, database: Database, url: str) -> None:
 
 
 def _access_key(folder: Folder, database: Database) -> str:
+    from storage import access
+
     if folder.client_file.exists():
         known = read_client_file(folder)["key"]
         try:

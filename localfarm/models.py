@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from enginefarm.errors import InvalidModel
-from enginefarm.spec import Profile, ShapeRange
+from enginefarm.spec import Profile, ShapeRange, SyntheticInput
 
 _Shapes = tuple[list[int], list[int], list[int]]
 
@@ -28,6 +28,7 @@ class ShippedModel:
     sha256: str
     licence: str
     shapes: dict[str, _Shapes] = field(default_factory=dict)
+    synthetic: dict[str, SyntheticInput] = field(default_factory=dict)
 
     @property
     def profile(self) -> Profile | None:
@@ -108,6 +109,7 @@ MODELS = (
             "input": ([1, 576], [1, 576], [8, 576]),
             "state": ([2, 1, 128], [2, 1, 128], [2, 8, 128]),
         },
+        synthetic={"sr": SyntheticInput(value=16000)},
     ),
     ShippedModel(
         name="silero-op15",
@@ -120,6 +122,7 @@ MODELS = (
             "input": ([1, 576], [1, 576], [8, 576]),
             "state": ([2, 1, 128], [2, 1, 128], [2, 8, 128]),
         },
+        synthetic={"sr": SyntheticInput(value=16000)},
     ),
     ShippedModel(
         name="silero-ifless",
@@ -132,6 +135,7 @@ MODELS = (
             "input": ([1, 576], [1, 576], [8, 576]),
             "state": ([2, 1, 128], [2, 1, 128], [2, 8, 128]),
         },
+        synthetic={"sr": SyntheticInput(value=16000)},
     ),
     ShippedModel(
         name="magika",
@@ -141,6 +145,7 @@ MODELS = (
         sha256="fe2d2eb49c5f88a9e0a6c048e15d6ffdf86235519c2afc535044de433169ec8c",
         licence="Apache-2.0",
         shapes={"bytes": ([1, 2048], [8, 2048], [64, 2048])},
+        synthetic={"bytes": SyntheticInput(low=0, high=256)},
     ),
     ShippedModel(
         name="ddddocr-common-old",
@@ -161,6 +166,10 @@ MODELS = (
         shapes={
             "input_ids": ([1, 8], [4, 64], [16, 256]),
             "attention_mask": ([1, 8], [4, 64], [16, 256]),
+        },
+        synthetic={
+            "input_ids": SyntheticInput(low=0, high=30521),
+            "attention_mask": SyntheticInput(value=1),
         },
     ),
     ShippedModel(

@@ -1,13 +1,70 @@
-"""Loopback ports: the one asked for when it is free, else any; remembered in the data folder."""
+"""Loopback ports: the one asked for when it is free, else any; remembered in the data folder.
+
+A chosen port is reserved until it is released, so that two farms that start at the same moment
+do not choose the same one: between choosing and listening lie seconds.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import random
 import socket
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import IO
 
 HOST = "127.0.0.1"
+# Below the range from which the system takes ports for outgoing connections.
+_ANY = range(20_000, 32_000)
+
+
+class Ports:
+    """The ports of one data folder."""
+
+    def __init__(self, memory: Path) -> None:
+        """Remember in ``memory``; nothing is reserved yet."""
+        self._memory = memory
+        self._locks: dict[int, IO[str]] = {}
+
+    def known(self) -> dict[str, int]:
+        """Return the ports chosen before, or none."""
+        if not self._memory.exists():
+            return {}
+        known: dict[str, int] = json.loads(self._memory.read_text("utf-8"))
+        return known
+
+    def choose(self, preferred: Mapping[str, int]) -> dict[str, int]:
+        """Reserve a port for each name: the preferred (0: none), the remembered, or any."""
+        known = self.known()
+        chosen = {
+            name: next(port for port in _wishes(wish, known.get(name, 0)) if self._reserve(port))
+            for name, wish in preferred.items()
+        }
+        self._memory.write_text(json.dumps(known | chosen, indent=1), "utf-8")
+        return chosen
+
+    def release(self) -> None:
+        """Give the reservations back."""
+        for lock in self._locks.values():
+            lock.close()
+        self._locks.clear()
+
+    def _reserve(self, port: int) -> bool:
+        if port in self._locks or not is_free(port):
+            return False
+        folder = Path(tempfile.gettempdir()) / f"enginefarm-ports-{os.getuid()}"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        lock = (folder / str(port)).open("w")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.close()
+            return False
+        self._locks[port] = lock
+        return True
 
 
 def is_free(port: int) -> bool:
@@ -29,30 +86,6 @@ def is_open(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def choose(preferred: Mapping[str, int], memory: Path) -> dict[str, int]:
-    """Return a free port for each name: the remembered, the preferred (0: none), or any."""
-    known = remembered(memory)
-    chosen: dict[str, int] = {}
-    for name, port in preferred.items():
-        wishes = [known.get(name, 0), port]
-        usable = (p for p in wishes if p and p not in chosen.values() and is_free(p))
-        chosen[name] = next(usable, 0) or _any_free(set(chosen.values()))
-    memory.write_text(json.dumps(known | chosen, indent=1), "utf-8")
-    return chosen
-
-
-def remembered(memory: Path) -> dict[str, int]:
-    """Return the ports chosen before, or none."""
-    if not memory.exists():
-        return {}
-    known: dict[str, int] = json.loads(memory.read_text("utf-8"))
-    return known
-
-
-def _any_free(taken: set[int]) -> int:
-    while True:
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            probe.bind((HOST, 0))
-            port: int = probe.getsockname()[1]
-        if port not in taken:
-            return port
+def _wishes(*first: int) -> Iterator[int]:
+    yield from (port for port in first if port)
+    yield from random.sample(_ANY, len(_ANY))

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from localfarm import ports, seaweed
+from localfarm import seaweed
 from localfarm.credentials import Credentials
 from localfarm.errors import LocalFarmError
+from localfarm.ports import Ports
 from localfarm.postgres import Postgres
 from localfarm.process import Child
 from localfarm.seaweed import Seaweed
@@ -42,11 +43,12 @@ class Services:
         # Others may pass through (PostgreSQL may have to run as another user), not look.
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.credentials = Credentials.of(self.folder)
-        self._place(ports.remembered(self._memory))
+        self._ports = Ports(self.folder / "ports.json")
+        self._place(self._ports.known())
 
     def start(self, only: Collection[str] = NAMES) -> None:
         """Start all three without waiting. Call it from a thread that stays."""
-        self._place(ports.choose(self._wanted(), self._memory))
+        self._place(self._ports.choose(self._wanted()))
         # The slowest first.
         starts: dict[str, Callable[[], Child]] = {
             "seaweedfs": self.s3.start,
@@ -54,10 +56,6 @@ class Services:
             "postgres": lambda: self.postgres.start(durable=self.durable),
         }
         self.children += [start() for name, start in starts.items() if name in only]
-
-    @property
-    def _memory(self) -> Path:
-        return self.folder / "ports.json"
 
     def _wanted(self) -> dict[str, int]:
         names = ("postgres", "valkey", *seaweed.PORTS)
@@ -113,6 +111,7 @@ class Services:
             else:
                 child.stop(_GRACE_SECONDS)
         self.children.clear()
+        self._ports.release()
 
 
 @contextmanager
