@@ -24,7 +24,7 @@ from enginefarm.errors import FarmError, NotServed
 from enginefarm.state import Stage
 from tasks.app import make_app
 from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDescription, Progress
-from workers import executor, logs, node
+from workers import executor, logs, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
 from workers.probe import probe_in_child
@@ -129,6 +129,7 @@ def declare_task(
     @app.task(name=RUN_TASK, bind=True, ignore_result=True)  # type: ignore[untyped-decorator]  # Celery has no types
     def run(self: Any, job_id: str, attempt: int) -> str:  # noqa: ANN401 - as above
         signal.signal(signal.SIGTERM, _leave)
+        processes.adopt_orphans()  # this process serves one task and ends
         api = WorkerApi(state.url, state.credential)
         request = self.request
         try:
@@ -140,6 +141,7 @@ def declare_task(
             log.warning("attempt_not_made", job=job_id, code=error.code, why=str(error))
             return f"not made: {error.code}"
         finally:
+            processes.kill_descendants()
             api.close()
 
 

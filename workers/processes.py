@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from contextlib import suppress
 from pathlib import Path
 
+PR_SET_CHILD_SUBREAPER = 36
 _PROC = Path("/proc")
 _OOM_COUNTERS = (Path("/sys/fs/cgroup/memory.events"), Path("/proc/vmstat"))
 
@@ -58,6 +60,16 @@ def kill_all(pids: list[int]) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends, so that it can be found."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def kill_descendants() -> None:
+    """Kill everything below this process: what a job left behind, in whatever session."""
+    kill_all(descendants(os.getpid()))
 
 
 def oom_kills() -> int:

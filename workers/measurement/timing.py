@@ -19,6 +19,7 @@ WINDOWS_IN_MINIMUM = 5
 MAX_SAMPLES = 2_000_000
 MS = 1000.0
 SPIKE_RATIO = 3.0
+SAY_EVERY_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _window(
     began: float,
 ) -> list[float]:
     """Return one window: at least ten runs and a fifth of the least duration, within the limit."""
-    opened = clock()
+    opened = said = clock()
     least_ms = options.min_duration_ms / WINDOWS_IN_MINIMUM
     times: list[float] = []
     while True:
@@ -101,6 +102,10 @@ def _window(
         once()
         end = clock()
         times.append((end - start) * MS)
+        if end - said >= SAY_EVERY_S:
+            said = end
+            share = (end - began) * MS / options.max_duration_ms
+            sink.report(min(share, 1.0), "measuring")
         full = len(times) >= WINDOW_ITERATIONS and (end - opened) * MS >= least_ms
         if full or (end - began) * MS >= options.max_duration_ms:
             return times

@@ -100,33 +100,34 @@ def apply(builder: Any, config: Any, profiles: Sequence[Profile]) -> None:  # no
 
 
 def name_conflicts(network: Any, profile_list: Sequence[Profile]) -> list[Finding]:  # noqa: ANN401 - the runtime's class
-    """Return the dimensions that share a name in the model but not a range in a profile.
+    """Return dimensions that share a name in the model but can share no size in a profile.
 
-    The compiler takes one name for one size, also a name like ``?`` that means nothing.
+    The compiler takes one name for one size, also a name like ``?`` that means nothing; ranges that
+    overlap leave it a size.
     """
     tensors = [network.get_input(index) for index in range(network.num_inputs)]
     found = []
     for number, profile in enumerate(profile_list):
-        ranges: dict[str, dict[tuple[int, int, int], str]] = {}
+        ranges: dict[str, dict[tuple[int, int], str]] = {}
         for tensor in tensors:
             wanted = profile.get(tensor.name)
             for axis, size in enumerate(tensor.shape if wanted is not None else ()):
                 name = tensor.get_dimension_name(axis)
                 if wanted is None or size != DYNAMIC or not name:
                     continue
-                triple = (wanted.min[axis], wanted.opt[axis], wanted.max[axis])
-                ranges.setdefault(name, {}).setdefault(triple, f"{tensor.name}[{axis}]")
+                ends = (wanted.min[axis], wanted.max[axis])
+                ranges.setdefault(name, {}).setdefault(ends, f"{tensor.name}[{axis}]")
         found += [
             _error(
                 "profile_dim_conflict",
-                f"Profile {number} gives dimensions named {name!r} different ranges; the compiler"
-                " takes one name for one size.",
+                f"Profile {number} gives dimensions named {name!r} ranges without a common"
+                " size; the compiler takes one name for one size.",
                 ", ".join(places.values()),
-                "Give these dimensions the same range, or export the model with a name of its own"
-                " for each.",
+                "Give these dimensions ranges that overlap, or export the model with a name of its"
+                " own for each.",
             )
             for name, places in ranges.items()
-            if len(places) > 1
+            if max(low for low, _ in places) > min(high for _, high in places)
         ]
     return found
 

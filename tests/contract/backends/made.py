@@ -1,0 +1,113 @@
+"""Small models made on the spot: right ones, and wrong ones of every kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def save(folder: Path, model: onnx.ModelProto, **kwargs: Any) -> Path:  # noqa: ANN401 - onnx's own
+    """Write a model in a folder of its own."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "model.onnx"
+    onnx.save(model, str(path), **kwargs)
+    return path
+
+
+def weight(name: str, *shape: int, seed: int = 0) -> TensorProto:
+    """Return a random weight."""
+    values = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return numpy_helper.from_array(values, name)
+
+
+def info(name: str, shape: list[int | str], kind: int = FLOAT) -> onnx.ValueInfoProto:
+    """Return the declaration of a tensor."""
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model_of(
+    nodes: list[onnx.NodeProto],
+    *,
+    weights: list[TensorProto] | None = None,
+    inputs: list[onnx.ValueInfoProto] | None = None,
+    outputs: list[onnx.ValueInfoProto] | None = None,
+    opset: int = 17,
+    ir: int = 8,
+) -> onnx.ModelProto:
+    """Return a model from x [n, 16] to y [n, 16] unless told otherwise."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        inputs or [info("x", ["n", 16])],
+        outputs or [info("y", ["n", 16])],
+        weights or [],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+
+
+def dense(layers: int = 1, seed: int = 0) -> onnx.ModelProto:
+    """Return layers of MatMul and Relu, then a Softmax."""
+    nodes, weights, last = [], [], "x"
+    for number in range(layers):
+        weights.append(weight(f"w{number}", 16, 16, seed=seed + number))
+        nodes.append(helper.make_node("MatMul", [last, f"w{number}"], [f"m{number}"]))
+        nodes.append(helper.make_node("Relu", [f"m{number}"], [f"r{number}"]))
+        last = f"r{number}"
+    nodes.append(helper.make_node("Softmax", [last], ["y"], axis=-1))
+    return model_of(nodes, weights=weights)
+
+
+def garbage(folder: Path) -> Path:
+    folder.mkdir()
+    path = folder / "model.onnx"
+    path.write_bytes(b"\x08\x07not a model at all" * 10)
+    return path
+
+
+def truncated(folder: Path) -> Path:
+    path = save(folder, dense())
+    path.write_bytes(path.read_bytes()[:-200])
+    return path
+
+
+def empty(folder: Path) -> Path:
+    folder.mkdir()
+    path = folder / "model.onnx"
+    path.write_bytes(b"")
+    return path
+
+
+def unknown_operator(folder: Path) -> Path:
+    node = helper.make_node("Frobnicate", ["x"], ["y"], domain="strange.domain")
+    model = model_of([node])
+    model.opset_import.append(helper.make_opsetid("strange.domain", 1))
+    return save(folder, model)
+
+
+def duplicate_name(folder: Path) -> Path:
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["y"])]
+    return save(folder, model_of(nodes))
+
+
+def opset_from_the_future(folder: Path) -> Path:
+    return save(folder, model_of([helper.make_node("Relu", ["x"], ["y"])], opset=99))
+
+
+def gather(folder: Path) -> Path:
+    """Return a model that looks whole numbers up in a table of 5."""
+    node = helper.make_node("Gather", ["table", "x"], ["y"])
+    return save(
+        folder,
+        model_of(
+            [node],
+            weights=[weight("table", 5, 3)],
+            inputs=[info("x", ["n", 4], INT64)],
+            outputs=[info("y", ["n", 4, 3])],
+        ),
+    )
