@@ -83,7 +83,9 @@ class Demo:
         place = self.folder.private("pulled") / hex_of(target.artifact)[:12]
         cache = BlobCache(self.folder.private("cache"))
         keys = read_trust(self.folder.trust_file).keys
-        return pull(farm.artifacts, target.artifact, place, keys, cache=cache)
+        installed = pull(farm.artifacts, target.artifact, place, keys, cache=cache)
+        out.print(Text(f"every file is what was signed; installed in {_short(place)}"))
+        return installed
 
     def _verify_and_run(self, installed: Installed) -> None:
         """Trust nothing but the public key from here on; the farm is not asked again."""

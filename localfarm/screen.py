@@ -8,10 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from enginefarm.cli.output import stdout
 from enginefarm.errors import FarmError
 from localfarm.folder import Running
 
-out = Console(highlight=False)
+out = stdout()
 
 
 def say(words: str) -> None:
@@ -30,11 +31,10 @@ def show_error(error: FarmError) -> None:
 
 def show_running(running: Running) -> None:
     """Show where the farm's doors are."""
-    table = Table(title="enginefarm", title_justify="left", show_header=False, min_width=60)
+    table = Table(title="enginefarm", title_justify="left", show_header=False)
     table.add_row("API", Text(running.url))
     table.add_row("API docs", Text(running.docs))
     table.add_row("Flower", Text(f"{running.flower}  (login {running.flower_login})"))
     table.add_row("S3", Text(running.s3))
-    processes = ", ".join(f"{name} {pid}" for name, pid in running.children.items())
-    table.add_row("processes", Text(processes))
+    table.add_row("processes", Text(", ".join(running.children)))
     out.print(table)
