@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,3 +38,20 @@ def trust_file(tmp_path: Path, key: SigningKey) -> Path:
     path = tmp_path / "trust.json"
     path.write_text(TrustView(keys=[key.trusted]).model_dump_json(), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def farm_env(
+    loopback: LoopbackFarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> LoopbackFarm:
+    """Let the command line find the loopback farm, and nothing of this machine's."""
+    for name in list(os.environ):
+        if name.startswith(("ENGINEFARM_", "XDG_")):
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("ENGINEFARM_URL", loopback.url)
+    monkeypatch.setenv("ENGINEFARM_KEY", "ef_k_secret")
+    monkeypatch.chdir(home)
+    return loopback

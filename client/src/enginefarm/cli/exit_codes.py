@@ -57,7 +57,7 @@ _BY_CODE = {
     "extra_missing": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
 }
-_BY_FAMILY: dict[type[FarmError], ExitCode] = {
+BY_FAMILY: dict[type[FarmError], ExitCode] = {
     errors.FarmError: ExitCode.UNEXPECTED,
     errors.InvalidRequest: ExitCode.BAD_INPUT,
     errors.InvalidModel: ExitCode.BAD_INPUT,
@@ -84,7 +84,8 @@ _BY_BUILD = {
 
 def exit_code_of(error: FarmError) -> ExitCode:
     """Return the exit code that an error comes to."""
-    return _BY_CODE.get(error.code) or _BY_FAMILY[type(error)]
+    known = (BY_FAMILY[family] for family in type(error).__mro__ if family in BY_FAMILY)
+    return _BY_CODE.get(error.code) or next(known)
 
 
 def exit_code_of_build(state: BuildState) -> ExitCode:

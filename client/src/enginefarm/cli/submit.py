@@ -103,7 +103,7 @@ def _spec(asked: dict[str, JsonValue]) -> BuildSpec:
     try:
         return BuildSpec.model_validate(asked)
     except ValidationError as error:
-        raise explain_invalid(error) from error
+        raise explain_invalid(error, BuildSpec) from error
 
 
 def _plain(profiles: list[Profile]) -> JsonValue:

@@ -28,7 +28,7 @@ from enginefarm.manifest import Descriptor
 
 RESERVE_BYTES = 64 << 20
 """What is left free on the disk."""
-_TRIES = 6
+_TRIES, _TRIES_WHEN_SHORT = 6, 2
 _FRESH_STARTS = 2
 Told = Callable[[str, int, int], None]
 """Called with a file's name, how many of its bytes are here, and how many it has."""
@@ -117,7 +117,8 @@ class BlobCache:
             # A transfer that gets further than ever is not failing, however often it breaks.
             failures = 0 if here > best else failures + 1
             best = max(best, here)
-            if failures >= _TRIES:
+            # A short answer that broke nothing will hardly be longer the next time.
+            if failures >= (_TRIES_WHEN_SHORT if problem is None else _TRIES):
                 if problem is not None:
                     raise problem
                 require_size(wanted.name, here, wanted.size)
