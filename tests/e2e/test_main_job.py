@@ -151,13 +151,13 @@ def test_a_deployer_gets_exactly_what_was_signed(
 ) -> None:
     digest = artifact_of(built, "onnxruntime@cpu")
 
-    pulled = running_farm.cli("pull", digest, "--to", str(tmp_path / "engine"), "--json")
+    pulled = running_farm.cli("pull", digest, str(tmp_path / "engine"), "--json")
     assert pulled.returncode == 0, pulled.stderr
     offline = {"ENGINEFARM_URL": "http://127.0.0.1:1", "ENGINEFARM_KEY": "none"}
     verified = running_farm.cli("verify", str(tmp_path / "engine"), "--json", **offline)
     assert verified.returncode == 0, verified.stderr
     assert json.loads(verified.stdout)
-    ran = running_farm.cli("run", str(tmp_path / "engine"), **offline)
+    ran = running_farm.cli("run", str(tmp_path / "engine"), "--shape", "bytes=1x2048", **offline)
     assert ran.returncode == 0, ran.stderr
 
 
@@ -167,7 +167,7 @@ def test_what_was_tampered_with_is_refused(
 ) -> None:
     good = tmp_path / "engine"
     digest = artifact_of(built, "onnxruntime@cpu")
-    assert running_farm.cli("pull", digest, "--to", str(good)).returncode == 0
+    assert running_farm.cli("pull", digest, str(good)).returncode == 0
     bad = tmp_path / "bad"
     shutil.copytree(good, bad)
     trust = running_farm.trust

@@ -1,0 +1,79 @@
+"""The same work without a farm: one process calls the backend's check, compile and benchmark.
+
+``python -m bench.plain_script MODEL SPEC.json TARGET`` is what a person's own script would be.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from enginefarm.spec import BuildSpec
+from enginefarm.state import Stage
+from enginefarm.target import Target
+from workers import stages
+from workers.backends.registry import open_backend
+from workers.childjob import ChildInput, ChildJob
+
+
+class _Silent:
+    """A progress sink for nobody."""
+
+    def report(self, fraction: float | None, phase: str, detail: str = "") -> None:
+        """Say nothing."""
+
+    @property
+    def stopping(self) -> bool:
+        """Nobody cancels a plain script."""
+        return False
+
+
+def run_stages(model: Path, spec: BuildSpec, target: Target) -> None:
+    """Run the script in a fresh process, as a person would."""
+    with tempfile.TemporaryDirectory() as name:
+        recipe = Path(name) / "spec.json"
+        recipe.write_text(spec.model_dump_json())
+        subprocess.run(
+            [sys.executable, "-m", "bench.plain_script", str(model), str(recipe), str(target)],
+            check=True,
+            capture_output=True,
+        )
+
+
+def main(model: Path, spec: BuildSpec, target: Target) -> None:
+    """Check, compile and measure in this process."""
+    version = open_backend(target.backend).describe([]).version
+    profiles = [
+        {name: shapes.model_dump() for name, shapes in profile.items()} for profile in spec.profiles
+    ]
+    inputs = [ChildInput(role="model", name="model.onnx", path=model)]
+    with tempfile.TemporaryDirectory() as name:
+        for stage in (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK):
+            options = spec.options.benchmark if stage is Stage.BENCHMARK else spec.options.compile
+            recipe = {
+                "backend_version": version,
+                "profiles": profiles,
+                "synthetic": {},
+                "seed": spec.seed,
+                "evaluation": None,
+                "options": options.model_dump(mode="json", exclude_none=True),
+            }
+            out = Path(name) / stage
+            out.mkdir()
+            job = ChildJob(stage=stage, target=target, recipe=recipe, inputs=inputs, out=out)
+            result = stages.run(job, _Silent())
+            if result.failure is not None:
+                raise SystemExit(result.failure.message)
+            if stage is Stage.COMPILE:
+                engine = next(row for row in result.outputs if row.role == "engine")
+                inputs.append(ChildInput(role="engine", name=engine.name, path=engine.path))
+
+
+if __name__ == "__main__":
+    main(
+        Path(sys.argv[1]),
+        BuildSpec.model_validate_json(Path(sys.argv[2]).read_text()),
+        Target.parse(sys.argv[3]),
+    )
