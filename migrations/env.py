@@ -13,9 +13,10 @@ _TURN = 0x656E67666D  # any number all migrators agree on: they take turns on th
 def _run() -> None:
     engine = create_engine(context.config.attributes["url"], poolclass=pool.NullPool)
     with engine.connect() as connection:
-        connection.execute(text("SET lock_timeout = '5s'"))
         connection.execute(text("SET statement_timeout = '10min'"))
         connection.execute(text("SELECT pg_advisory_lock(:turn)"), {"turn": _TURN})
+        # Only now: waiting for one's turn may take longer than waiting for a table.
+        connection.execute(text("SET lock_timeout = '5s'"))
         connection.commit()
         context.configure(
             connection=connection,

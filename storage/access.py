@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -14,14 +15,14 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 
-from enginefarm.errors import Unauthenticated
+from enginefarm.errors import NotFound, Unauthenticated
 from enginefarm.state import Scope
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import ApiKey, Tenant
 
 PREFIX = "ef"
-_FORM_PARTS = 3
+_FORM = re.compile(rf"{PREFIX}_([0-9a-z]{{26}})_([0-9a-f]{{64}})")
 _USED_EVERY = timedelta(minutes=1)
 _NOBODY = b"\0" * 32
 
@@ -46,7 +47,7 @@ def create_key(
         tenant_id=tenant_id,
         name=name,
         secret_sha256=sha256(secret),
-        scopes=[str(scope) for scope in scopes],
+        scopes=sorted({str(scope) for scope in scopes}),
         expires_at=expires_at,
     )
     session.add(row)
@@ -60,11 +61,12 @@ def authenticate(session: Session, text: str) -> ApiKey:
     Raises:
         Unauthenticated: malformed or unknown (``key_unknown``), ``key_expired``, ``key_revoked``.
     """
-    parts = text.split("_")
-    well_formed = len(parts) == _FORM_PARTS and parts[0] == PREFIX
-    row = session.get(ApiKey, parts[1]) if well_formed else None
+    form = _FORM.fullmatch(text)
+    if form is None:
+        raise _refusal("key_unknown", "This access key is not known here.")
+    row = session.get(ApiKey, form[1])
     expected = row.secret_sha256 if row is not None else _NOBODY
-    same = hmac.compare_digest(sha256(parts[-1]), expected)
+    same = hmac.compare_digest(sha256(form[2]), expected)
     if row is None or not same:
         raise _refusal("key_unknown", "This access key is not known here.")
     moment = now()
@@ -74,6 +76,31 @@ def authenticate(session: Session, text: str) -> ApiKey:
         raise _refusal("key_expired", "This access key has expired.")
     if row.last_used_at is None or moment - row.last_used_at > _USED_EVERY:
         row.last_used_at = moment
+    return row
+
+
+def keys_of(session: Session, tenant: str | None = None) -> Sequence[tuple[ApiKey, Tenant]]:
+    """Return every key with its tenant, the oldest first; only those of ``tenant`` if named."""
+    asked = select(ApiKey, Tenant).join(Tenant, Tenant.id == ApiKey.tenant_id)
+    if tenant is not None:
+        asked = asked.where(Tenant.name == tenant)
+    return [(key, owner) for key, owner in session.execute(asked.order_by(ApiKey.id))]
+
+
+def revoke_key(session: Session, key_id: str) -> ApiKey:
+    """End a key now; revoking it again changes nothing.
+
+    Raises:
+        NotFound: there is no such key (code ``unknown_key``).
+    """
+    row = session.get(ApiKey, key_id, with_for_update=True)
+    if row is None:
+        raise NotFound(
+            f"There is no access key {key_id}.",
+            code="unknown_key",
+            fix="List them with python -m storage keys; an id is the middle part of ef_<id>_….",
+        )
+    row.revoked_at = row.revoked_at or now()
     return row
 
 

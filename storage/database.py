@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError, OperationalError
@@ -21,6 +22,19 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+# A server that vanished is noticed in half a minute; a process that stands still in the middle
+# of a transaction loses it, instead of keeping everybody else from its rows.
+_LIMITS: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "application_name": "enginefarm",
+    "options": "-c idle_in_transaction_session_timeout=60s",
+}
+
+
 class Database:
     """A pool of connections."""
 
@@ -32,7 +46,7 @@ class Database:
             max_overflow=pool_size,
             pool_timeout=10,
             pool_pre_ping=True,
-            connect_args={"connect_timeout": 5},
+            connect_args=_LIMITS,
         )
 
     @contextmanager
@@ -40,7 +54,9 @@ class Database:
         """Give a session; commit when the block ends well, roll back when it does not.
 
         Raises:
-            Unavailable: the database is away or has no connection left (code ``database_away``).
+            Unavailable: the database is away, has no connection left or gave up waiting for a
+                lock (code ``database_away``). Whether a commit that was under way has happened
+                is not known then: what is repeated must be safe to repeat.
         """
         try:
             with Session(self._engine, expire_on_commit=False) as session, session.begin():
@@ -63,9 +79,11 @@ class Database:
 
 
 def _away(error: Exception) -> Unavailable:
+    # The driver's own error is the telling one: ConnectionTimeout, DeadlockDetected, ...
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     return Unavailable(
         "The database does not answer.",
         code="database_away",
-        why=f"{type(error).__name__}.",
-        fix="Nothing was changed; try again in a moment.",
+        why=f"{type(cause).__name__}.",
+        fix="Try again in a moment.",
     )

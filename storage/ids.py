@@ -1,4 +1,4 @@
-"""Names of rows: a prefix and 26 characters that sort by time."""
+"""Names of rows: a prefix and 26 characters that sort by time, to the millisecond."""
 
 from __future__ import annotations
 

@@ -7,6 +7,9 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import OperationalError
+
+from enginefarm.errors import Unavailable
 
 _MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 
@@ -14,15 +17,28 @@ _MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 def configuration(url: str) -> Config:
     """Return Alembic's configuration for a database."""
     config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
+    # A percent sign would begin an interpolation.
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["url"] = url
     return config
 
 
 def upgrade(url: str) -> None:
-    """Run the migrations that the database lacks; several callers take turns."""
-    command.upgrade(configuration(url), "head")
+    """Run the migrations that the database lacks; several callers take turns.
+
+    Raises:
+        Unavailable: the database is away, or other work keeps a table locked (``database_away``).
+    """
+    try:
+        command.upgrade(configuration(url), "head")
+    except OperationalError as error:
+        raise Unavailable(
+            "The database could not be migrated.",
+            code="database_away",
+            why=f"{type(error.orig).__name__}: {str(error.orig).strip()[:200]}",
+            fix="Nothing of the migration that failed was kept; run it again.",
+        ) from error
 
 
 def check(url: str) -> None:

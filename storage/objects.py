@@ -6,16 +6,14 @@ length too. So an object's name is always the hash of its bytes, and two writers
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from enginefarm.digest import (
     base64_sha256,
@@ -24,8 +22,9 @@ from enginefarm.digest import (
     digest_of_file,
     hex_of,
 )
-from enginefarm.errors import FarmError, JobFailed, Unavailable
+from enginefarm.errors import InvalidRequest, JobFailed
 from enginefarm.state import Blame
+from storage.s3 import answering, make_bucket, make_client, prove, status_of, word_of
 from storage.settings import StorageSettings
 
 _CHUNK = 1 << 20
@@ -76,8 +75,11 @@ class Objects(Protocol):
     ) -> tuple[str, dict[str, str]]:
         """Return a URL and headers that write exactly these bytes, once."""
 
+    def ping(self) -> None:
+        """Ask the bucket for an answer."""
+
     def probe(self) -> None:
-        """Write, read and remove one object."""
+        """Make sure that the bucket takes writes and honours the pins."""
 
 
 class S3Objects:
@@ -92,20 +94,36 @@ class S3Objects:
     @classmethod
     def from_settings(cls, settings: StorageSettings) -> S3Objects:
         """Make the store that the settings describe."""
-        client = _client(settings, settings.s3_endpoint)
+        client = make_client(settings, settings.s3_endpoint)
         public = settings.s3_public_endpoint
-        return cls(client, settings.s3_bucket, _client(settings, public) if public else None)
+        return cls(client, settings.s3_bucket, make_client(settings, public) if public else None)
 
     def ensure_bucket(self) -> None:
         """Make the bucket unless it is there."""
-        try:
+        with answering():
+            try:
+                self._client.head_bucket(Bucket=self._bucket)
+            except ClientError as error:
+                if status_of(error) != HTTPStatus.NOT_FOUND:
+                    raise
+                make_bucket(self._client, self._bucket)
+
+    def ping(self) -> None:
+        """Ask the bucket for an answer.
+
+        Raises:
+            Unavailable: it is away or missing (code ``bucket_away``).
+        """
+        with answering():
             self._client.head_bucket(Bucket=self._bucket)
-        except ClientError as error:
-            if _status(error) != HTTPStatus.NOT_FOUND:
-                raise _away(error) from error
-            self._client.create_bucket(Bucket=self._bucket)
-        except BotoCoreError as error:
-            raise _away(error) from error
+
+    def probe(self) -> None:
+        """Write, read and remove one object, so that a wrong bucket is known at the start.
+
+        Raises:
+            Unavailable: ``bucket_away``, or ``bucket_unfit`` if it does not honour the pins.
+        """
+        prove(self._client, self._bucket)
 
     def put_file(self, digest: str, path: Path, media_type: str) -> None:
         """Keep a file; a repeat changes nothing."""
@@ -121,34 +139,35 @@ class S3Objects:
         self._put(digest, data, media_type)
 
     def _put(self, digest: str, body: Any, media_type: str) -> None:  # noqa: ANN401 - bytes or a file
-        try:
-            self._client.put_object(
-                Bucket=self._bucket,
-                Key=_key(digest),
-                Body=body,
-                ContentType=media_type,
-                CacheControl=_IMMUTABLE,
-                ChecksumSHA256=base64_sha256(digest),
-                IfNoneMatch="*",
-            )
-        except ClientError as error:
-            if _status(error) != HTTPStatus.PRECONDITION_FAILED:
-                raise _away(error) from error
-        except BotoCoreError as error:
-            raise _away(error) from error
+        with answering():
+            try:
+                self._client.put_object(
+                    Bucket=self._bucket,
+                    Key=_key(digest),
+                    Body=body,
+                    ContentType=media_type,
+                    CacheControl=_IMMUTABLE,
+                    ChecksumSHA256=base64_sha256(digest),
+                    IfNoneMatch="*",
+                )
+            except ClientError as error:
+                if status_of(error) != HTTPStatus.PRECONDITION_FAILED:
+                    raise
 
     def head(self, digest: str) -> ObjectInfo | None:
         """Return what is known of an object, or None if it is not there."""
-        try:
-            answer = self._client.head_object(
-                Bucket=self._bucket, Key=_key(digest), ChecksumMode="ENABLED"
-            )
-        except ClientError as error:
-            if _status(error) == HTTPStatus.NOT_FOUND:
+        with answering():
+            try:
+                answer = self._client.head_object(
+                    Bucket=self._bucket, Key=_key(digest), ChecksumMode="ENABLED"
+                )
+            except ClientError as error:
+                if status_of(error) != HTTPStatus.NOT_FOUND:
+                    raise
+                # An answer to HEAD has no body to tell a missing object from a missing bucket,
+                # and only one of the two is a node's fault.
+                self._client.head_bucket(Bucket=self._bucket)
                 return None
-            raise _away(error) from error
-        except BotoCoreError as error:
-            raise _away(error) from error
         stored = answer.get("ChecksumSHA256")
         same = None if stored is None else stored == base64_sha256(digest)
         return ObjectInfo(size=answer["ContentLength"], checksum_ok=same)
@@ -165,7 +184,7 @@ class S3Objects:
         """
         info = self.head(digest)
         if info is None:
-            raise _unfit("blob_missing", f"Blob {digest} was never uploaded.", digest)
+            raise _missing(digest)
         if info.size != size:
             raise _unfit(
                 "blob_size", f"Blob {digest} has {info.size} bytes instead of {size}.", digest
@@ -177,7 +196,7 @@ class S3Objects:
         """Return an object of at most ``limit`` bytes, its digest checked."""
         info = self.head(digest)
         if info is None:
-            raise _unfit("blob_missing", f"Blob {digest} is not in the bucket.", digest)
+            raise _missing(digest)
         if info.size > limit:
             raise _unfit("blob_size", f"Blob {digest} is above {limit} bytes.", digest)
         data = b"".join(self.stream(digest))
@@ -189,17 +208,18 @@ class S3Objects:
         """Give the bytes from ``start`` to ``end`` (inclusive), piece by piece."""
         span = f"bytes={start}-{'' if end is None else end}"
         extra = {"Range": span} if start or end is not None else {}
-        try:
-            answer = self._client.get_object(Bucket=self._bucket, Key=_key(digest), **extra)
-            yield from answer["Body"].iter_chunks(_CHUNK)
-        except ClientError as error:
-            if _status(error) == HTTPStatus.NOT_FOUND:
-                raise _unfit(
-                    "blob_missing", f"Blob {digest} is not in the bucket.", digest
-                ) from error
-            raise _away(error) from error
-        except BotoCoreError as error:
-            raise _away(error) from error
+        with answering():
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=_key(digest), **extra)
+            except ClientError as error:
+                if word_of(error) == "NoSuchKey":
+                    raise _missing(digest) from error
+                if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                    raise _outside(digest, span) from error
+                raise
+            # A reader that stops early must not keep the connection.
+            with closing(answer["Body"]) as body:
+                yield from body.iter_chunks(_CHUNK)
 
     def presign_get(
         self,
@@ -244,52 +264,22 @@ class S3Objects:
         }
         return url, headers
 
-    def probe(self) -> None:
-        """Write, read and remove one object, so that a wrong bucket is known at the start."""
-        data = secrets.token_bytes(32)
-        digest = digest_of(data)
-        self.put_bytes(digest, data, "application/octet-stream")
-        self.confirm(digest, len(data))
-        self._client.delete_object(Bucket=self._bucket, Key=_key(digest))
-
-
-def _client(settings: StorageSettings, endpoint: str | None) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
-    return boto3.client(
-        "s3",
-        endpoint_url=endpoint,
-        region_name=settings.s3_region,
-        aws_access_key_id=settings.s3_access_key,
-        aws_secret_access_key=settings.s3_secret_key.get_secret_value(),
-        config=Config(
-            signature_version="s3v4",
-            # Other stores than AWS refuse or misread the newer default checksums.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-            s3={"addressing_style": "path"} if endpoint else {},
-            retries={"max_attempts": 3, "mode": "standard"},
-            connect_timeout=5,
-            read_timeout=60,
-        ),
-    )
-
 
 def _key(digest: str) -> str:
     name = hex_of(digest)
     return f"sha256/{name[:2]}/{name}"
 
 
-def _status(error: ClientError) -> int:
-    status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return status
-
-
-def _away(error: Exception) -> FarmError:
-    return Unavailable(
-        "The bucket does not answer as it should.",
-        code="bucket_away",
-        why=f"{type(error).__name__}: {str(error)[:200]}",
-        fix="Nothing was lost; try again in a moment.",
+def _outside(digest: str, span: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"The range {span} lies outside of blob {digest}.",
+        code="range_not_satisfiable",
+        fix="Ask for the size first.",
     )
+
+
+def _missing(digest: str) -> JobFailed:
+    return _unfit("blob_missing", f"Blob {digest} is not in the bucket.", digest)
 
 
 def _unfit(code: str, message: str, digest: str) -> JobFailed:
