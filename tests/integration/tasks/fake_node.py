@@ -1,0 +1,217 @@
+"""A node without a machine: it says what a node says, and uploads real bytes to the bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from enginefarm.digest import digest_of
+from enginefarm.errors import Failure
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LOG_TYPE
+from enginefarm.state import Blame, JobState, Stage
+from enginefarm.target import Target
+from storage.models import Job
+from tasks import claim, enrol, finish, heartbeat, uploads
+from tasks.farm import Farm
+from tasks.messages import (
+    Assignment,
+    BackendDescription,
+    ClaimReply,
+    ClaimRequest,
+    EnrolRequest,
+    FinishRequest,
+    LeaseBeat,
+    LeaseBeatReply,
+    NodeBeat,
+    NodeDescription,
+    OutputFile,
+    Progress,
+    UploadSlot,
+    UploadsRequest,
+)
+
+VERSION = "1.2.3"
+ALREADY_THERE = 412
+
+
+def backend(
+    version: str = VERSION, *, name: str = "onnxruntime", arch: str = "cpu", measures: bool = True
+) -> BackendDescription:
+    return BackendDescription(
+        name=name, version=version, builds=[arch], measures=[arch] if measures else []
+    )
+
+
+def description(*backends: BackendDescription) -> NodeDescription:
+    return NodeDescription(
+        hostname="rack-1",
+        cpu="EPYC",
+        cores=8,
+        memory_bytes=1 << 34,
+        devices=[],
+        backends=list(backends),
+        stages=[Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK],
+        farm_version="0.1.0",
+    )
+
+
+@dataclass
+class FakeNode:
+    """One enrolled node, and what its backends answer."""
+
+    farm: Farm
+    name: str
+    backends: list[BackendDescription] = field(default_factory=lambda: [backend()])
+    cosine: float = 0.9999
+    engine: bytes | None = None
+    node_id: str = ""
+
+    def __post_init__(self) -> None:
+        """Enrol, and prove that the credential works."""
+        request = EnrolRequest(name=self.name, description=description(*self.backends))
+        reply = enrol.enrol(self.farm, request)
+        assert enrol.authenticate(self.farm, reply.credential) == reply.node_id
+        self.node_id = reply.node_id
+
+    def alive(self, *, draining: bool = False) -> None:
+        enrol.beat(self.farm, self.node_id, NodeBeat(draining=draining))
+
+    def ask(self, job: Job) -> ClaimReply:
+        request = ClaimRequest(job_id=job.id, attempt=job.attempt)
+        return claim.claim(self.farm, self.node_id, request)
+
+    def take(self, job: Job) -> Assignment:
+        reply = self.ask(job)
+        assert reply.assignment is not None, f"declined: {reply.declined}"
+        return reply.assignment
+
+    def beat(self, work: Assignment, *, log: str = "") -> LeaseBeatReply:
+        message = LeaseBeat(
+            attempt=work.attempt,
+            lease_token=work.lease_token,
+            progress=Progress(fraction=0.5, phase="tactics"),
+            log_tail=log,
+        )
+        return heartbeat.beat(self.farm, self.node_id, work.job_id, message)
+
+    def slots(self, work: Assignment, *files: OutputFile) -> list[UploadSlot]:
+        request = UploadsRequest(
+            attempt=work.attempt, lease_token=work.lease_token, files=list(files)
+        )
+        return uploads.slots(self.farm, self.node_id, work.job_id, request).files
+
+    def upload(self, work: Assignment, made: list[tuple[OutputFile, bytes]]) -> None:
+        for slot, (_, data) in zip(self.slots(work, *(f for f, _ in made)), made, strict=True):
+            if slot.url is not None:
+                answer = httpx.put(slot.url, content=data, headers=slot.headers)
+                assert answer.is_success or answer.status_code == ALREADY_THERE, answer.text
+
+    def done(self, work: Assignment, *, upload: bool = True) -> FinishRequest:
+        """Do the work and upload it; return the message that has not been sent yet."""
+        made = self.made(work)
+        log = (_file("log", "job.log", LOG_TYPE, b"built"), b"built")
+        if upload:
+            self.upload(work, [*made, log])
+        return FinishRequest(
+            attempt=work.attempt,
+            lease_token=work.lease_token,
+            state=JobState.SUCCEEDED,
+            outputs=[file for file, _ in made],
+            facts=self.facts(work.stage, len(made[0][1]) if made else 0),
+            log=log[0] if upload else None,
+        )
+
+    def tell(self, work: Assignment, message: FinishRequest) -> JobState:
+        return finish.finish(self.farm, self.node_id, work.job_id, message).state
+
+    def fail(self, work: Assignment, code: str, blame: Blame) -> JobState:
+        failure = Failure(code=code, blame=blame, message="It did not work.")
+        return self.tell(
+            work,
+            FinishRequest(
+                attempt=work.attempt,
+                lease_token=work.lease_token,
+                state=JobState.FAILED,
+                failure=failure,
+            ),
+        )
+
+    def end(self, work: Assignment, state: JobState) -> JobState:
+        message = FinishRequest(attempt=work.attempt, lease_token=work.lease_token, state=state)
+        return self.tell(work, message)
+
+    def made(self, work: Assignment) -> list[tuple[OutputFile, bytes]]:
+        if work.stage is Stage.CHECK:
+            data = b'{"findings": []}'
+            return [(_file("check", "check.json", CHECK_TYPE, data), data)]
+        if work.stage is Stage.COMPILE:
+            data = self.engine or f"engine of {work.job_id} by {self.name}".encode()
+            kind = ENGINE_TYPES[Target.parse(str(work.target)).backend]
+            return [(_file("engine", "model.onnx", kind, data), data)]
+        return []
+
+    def facts(self, stage: Stage, size: int) -> dict[str, Any]:
+        if stage is Stage.CHECK:
+            return {"findings": []}
+        if stage is Stage.COMPILE:
+            report = {"seconds": 1.5, "engine_bytes": size, "peak_memory_bytes": 1 << 20}
+            return {"compile": report, "versions": {"onnxruntime": VERSION}}
+        return {"latency": [LATENCY], "accuracy": accuracy(self.cosine), "versions": {}}
+
+
+def _file(role: str, name: str, media_type: str, data: bytes) -> OutputFile:
+    return OutputFile(
+        role=role, name=name, digest=digest_of(data), size=len(data), media_type=media_type
+    )
+
+
+LATENCY = {
+    "shapes": {"x": [1, 4]},
+    "batch": 1,
+    "end_to_end_ms": {
+        "count": 50,
+        "min": 1.0,
+        "max": 2.0,
+        "mean": 1.5,
+        "std": 0.1,
+        "cov": 0.07,
+        "p50": 1.5,
+        "p90": 1.8,
+        "p95": 1.9,
+        "p99": 2.0,
+    },
+    "throughput_qps": 640.0,
+    "warmup_iterations": 10,
+    "warmup_ms": 200.0,
+    "stable": True,
+    "load_ms": 12.0,
+    "peak_memory_bytes": 1 << 20,
+    "threads": 1,
+}
+
+
+def accuracy(cosine: float) -> dict[str, Any]:
+    row = {
+        "output": "y",
+        "dtype_reference": "float32",
+        "dtype_engine": "float32",
+        "max_abs_error": 0.001,
+        "mean_abs_error": 0.0001,
+        "max_rel_error": 0.001,
+        "mean_rel_error": 0.0001,
+        "cosine": cosine,
+        "snr_db": 60.0,
+        "exact": False,
+        "top1_agreement": None,
+        "nonfinite_engine": 0,
+        "nonfinite_reference": 0,
+    }
+    return {
+        "reference": "onnxruntime, fp32",
+        "data": "synthetic, seed 0",
+        "synthetic": True,
+        "samples": 8,
+        "outputs": [row],
+    }
