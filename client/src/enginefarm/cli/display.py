@@ -101,18 +101,25 @@ class _Elapsed(ProgressColumn):
         return Text("" if seconds is None else f"{seconds:7.1f} s", style="dim")
 
 
+class _Phase(ProgressColumn):
+    """What a job does now, in the colour of its state."""
+
+    def render(self, task: Task) -> Text:
+        return Text(str(task.fields.get("phase", "")), style=task.fields.get("style", "white"))
+
+
 class _Bars:
     """One bar for each job, redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         self._bars: dict[str, TaskID] = {}
         self._progress = Progress(
-            TextColumn("{task.fields[target]}", style="bold"),
-            TextColumn("{task.description:<9}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[percent]:>4}"),
+            TextColumn("{task.fields[target]}", style="bold", markup=False),
+            TextColumn("{task.description:<9}", markup=False),
+            BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
+            TextColumn("{task.fields[percent]:>4}", markup=False),
             _Elapsed(),
-            TextColumn("[{task.fields[style]}]{task.fields[phase]}"),
+            _Phase(),
             console=console,
             refresh_per_second=8,
         )
@@ -143,11 +150,13 @@ class _Bars:
 
     def _draw(self, job: JobView) -> None:
         bar = self._bars[job.id]
-        done = job.state.terminal or job.state is JobState.UPLOADED
         style = _STYLE.get(job.state, "white")
         self._progress.update(bar, job=job, style=style, phase=_phrase(job))
-        if done:
+        if job.state in {JobState.SUCCEEDED, JobState.UPLOADED}:
             self._progress.update(bar, total=1.0, completed=1.0, percent="")
+        elif job.state.terminal:
+            # What ended badly stays where it was.
+            self._progress.update(bar, total=1.0, percent="")
         elif job.state is JobState.RUNNING and job.progress is not None:
             self._advance(bar, job.progress)
 
@@ -160,7 +169,7 @@ class _Bars:
             total=None if view.fraction is None else 1.0,
             completed=view.fraction or 0.0,
             percent=percent,
-            phase=clean(phase)[:60].replace("[", r"\["),
+            phase=clean(phase),
         )
 
 
@@ -222,7 +231,7 @@ def _progress(event: EventView) -> ProgressView:
 
 def _bytes(console: Console) -> Progress:
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         DownloadColumn(),
         TransferSpeedColumn(),

@@ -23,7 +23,8 @@ _SHORT = len("sha256:") + 12
 
 def result_table(farm: FarmClient, build: BuildView) -> Table:
     """Return the table of a build's targets."""
-    table = Table(title=f"{clean(build.model_name)}  {build.state}", title_justify="left")
+    title = Text(f"{clean(build.model_name)}  {build.state}")
+    table = Table(title=title, title_justify="left")
     for heading in ("target", "state"):
         table.add_column(heading, no_wrap=True)
     for heading in ("engine", "build", "cosine", "max error", "P50", "P99"):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from rich.table import Table
+from rich.text import Text
 
 from enginefarm.cli.output import clean
 from enginefarm.cli.results import NONE, short, size
@@ -21,6 +22,8 @@ from enginefarm.views import (
     TrustKey,
 )
 
+_WHOLE = {"build", "digest", "job", "key"}
+
 
 def builds_table(page: BuildPage) -> Table:
     """Return a page of builds."""
@@ -28,7 +31,7 @@ def builds_table(page: BuildPage) -> Table:
     for build in page.items:
         targets = ", ".join(f"{each.target} {each.state}" for each in build.targets)
         row = (build.id, str(build.state), build.model_name, targets, when(build.created_at))
-        table.add_row(*map(clean, row))
+        table.add_row(*cells(row))
     return table
 
 
@@ -39,7 +42,7 @@ def jobs_table(build: BuildView) -> Table:
         state = f"{job.state}{' (cached)' if job.cached_from else ''}"
         note = job.note or (job.failure.code if job.failure else "")
         row = (job.target, job.stage, state, job.attempt, job.node or NONE, job.id, note)
-        table.add_row(*(clean(str(each)) for each in row))
+        table.add_row(*cells(row))
     return table
 
 
@@ -50,11 +53,10 @@ def plan_table(plan: PlanView) -> Table:
         for job in target.jobs:
             where = job.source or ", ".join(job.nodes) or job.queue or NONE
             row = (target.target, target.backend_version or NONE, job.stage, job.outcome, where)
-            table.add_row(*(clean(str(each)) for each in row), clean(_why(job)))
+            table.add_row(*cells((*row, _why(job))))
         if not target.measured:
-            table.add_row(
-                str(target.target), "", "benchmark", "not measured", "", clean(target.reason or "")
-            )
+            missing = (target.target, "", "benchmark", "not measured", "", target.reason or "")
+            table.add_row(*cells(missing))
     return table
 
 
@@ -65,7 +67,7 @@ def models_table(models: Iterable[ModelView]) -> Table:
         inputs = ", ".join(tensor(each) for each in model.inputs)
         opset = str(model.opsets.get("", model.opsets.get("ai.onnx", NONE)))
         row = (model.name, size(model.size), inputs, opset, str(model.node_count), model.digest)
-        table.add_row(*map(clean, row))
+        table.add_row(*cells(row))
     return table
 
 
@@ -77,7 +79,7 @@ def nodes_table(nodes: Iterable[NodeView]) -> Table:
         backends = ", ".join(f"{each.name} {each.version}" for each in node.backends)
         running = ", ".join(node.running) or NONE
         row = (node.name, str(node.state), machine, backends, running, when(node.last_seen_at))
-        table.add_row(*map(clean, row))
+        table.add_row(*cells(row))
     return table
 
 
@@ -86,7 +88,7 @@ def targets_table(targets: Iterable[TargetAvailability]) -> Table:
     table = _table("target", "versions", "built by", "measured by")
     for target in targets:
         lists = (target.versions, target.compiles, target.measures)
-        table.add_row(str(target.target), *(clean(", ".join(each)) or NONE for each in lists))
+        table.add_row(*cells((target.target, *(", ".join(each) or NONE for each in lists))))
     return table
 
 
@@ -97,8 +99,13 @@ def trust_table(keys: Iterable[TrustKey]) -> Table:
         state = "valid" if key.revoked_at is None else f"revoked {when(key.revoked_at)}"
         until = NONE if key.not_after is None else when(key.not_after)
         row = (key.keyid, state, ", ".join(key.builders), when(key.not_before), until)
-        table.add_row(*map(clean, row))
+        table.add_row(*cells(row))
     return table
+
+
+def cells(row: Iterable[object]) -> Iterator[Text]:
+    """Return the cells of a row as they are: what a name contains is no markup."""
+    return (Text(clean(str(each))) for each in row)
 
 
 def tensor(view: TensorView) -> str:
@@ -115,7 +122,8 @@ def when(time: datetime) -> str:
 def _table(*headings: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
-        table.add_column(heading, overflow="fold")
+        # What one copies is kept in one piece.
+        table.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)
     return table
 
 
