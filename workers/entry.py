@@ -106,6 +106,7 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
         task_events=True,
         without_mingle=True,
         without_gossip=True,
+        quiet=True,
     )
     api = WorkerApi(state.url, state.credential)
     consumers = _Consumers(app, hostname, state.queues)
