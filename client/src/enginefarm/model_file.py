@@ -9,28 +9,59 @@ from __future__ import annotations
 
 import mmap
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from enginefarm.errors import InvalidModel
-from enginefarm.file_kind import refuse_other_kinds
-from enginefarm.manifest import safe_file_name
-from enginefarm.onnx_graph import ExternalRef, GraphScan, GraphScanner, Limits
-from enginefarm.protobuf_wire import BYTES, Budget, WireError, fields, text
+from enginefarm.external_data import check_external
+from enginefarm.file_kind import SNIFFED_BYTES, refuse_other_kinds
+from enginefarm.onnx_graph import Graph, GraphWalker
+from enginefarm.onnx_refusals import (
+    invalid_graph,
+    not_a_model,
+    too_complex,
+    truncated,
+    unreadable,
+)
+from enginefarm.onnx_types import ExternalRef, TypeReader, require_bytes, require_varint
+from enginefarm.protobuf_wire import BudgetError, CutError, Field, Wire, WireError, low32
 from enginefarm.views import TensorView
 
-__all__ = ["ExternalRef", "ModelScan", "check_external", "scan_model"]
+__all__ = ["MAX_NODES", "ExternalRef", "ModelScan", "check_external", "scan_model"]
 
-MAX_NODES = 250_000
-_IR_VERSION, _PRODUCER, _GRAPH, _OPSETS, _FUNCTIONS = 1, 2, 7, 8, 25
+MAX_NODES = 200_000
+# A node with its names and attributes has ten to fifteen fields; the floor leaves room for models
+# that hold vocabularies, a field for each word.
+_FIELDS_PER_NODE, _FEWEST_FIELDS = 15, 1_000_000
+_IR_VERSION, _PRODUCER, _PRODUCER_VERSION, _GRAPH, _OPSET, _TRAINING, _FUNCTION = (
+    1,
+    2,
+    3,
+    7,
+    8,
+    20,
+    25,
+)
+_MODEL_FIELDS = frozenset(
+    {_IR_VERSION, _PRODUCER, _PRODUCER_VERSION, _GRAPH, _OPSET, _TRAINING, _FUNCTION}
+)
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
-_FUNCTION_NODE = 7
+_OPSET_FIELDS = frozenset({_OPSET_DOMAIN, _OPSET_VERSION})
+_NEWEST_THINKABLE_IR = 1000
+_OPSET_SINCE_IR = 3
+_MAX_OPSETS = 256
+_OWN_DOMAIN = "ai.onnx"
 
 
 @dataclass
 class ModelScan:
-    """What a model file says of itself. Shapes keep dimension names; None where there is none."""
+    """What a model file says of itself.
+
+    ``opsets`` has the versions by domain, "ai.onnx" for ONNX's own. ``inputs`` are those that a caller
+    must give: initializers that are listed as inputs, too, are left out. A shape keeps the names of
+    its dimensions; None where a dimension has neither number nor name. Operators of other domains
+    are counted as ``domain::Operator``, those inside branches and loops, too.
+    """
 
     ir_version: int = 0
     producer: str = ""
@@ -48,142 +79,143 @@ def scan_model(path: Path, *, max_nodes: int = MAX_NODES) -> ModelScan:
 
     Raises:
         InvalidModel: ``empty_file``, ``lfs_pointer``, ``pickle_refused``, ``not_a_model``,
-            ``model_truncated``, ``empty_graph``, ``invalid_graph``, ``too_many_nodes``.
+            ``model_truncated``, ``empty_graph``, ``invalid_graph``, ``opset_missing``,
+            ``external_data_invalid``, ``too_many_nodes``, ``graph_too_deep``,
+            ``model_too_complex``.
     """
     if path.stat().st_size == 0:
         raise InvalidModel(
-            "The file is empty.", code="empty_file", fix="Export the model again and upload it."
+            "The model file is empty.",
+            code="empty_file",
+            why="It has 0 bytes: an export, a copy or a download stopped before it began.",
+            fix="Export or fetch the model again.",
         )
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as held:
-        refuse_other_kinds(bytes(held[:512]))
-        view = memoryview(held)
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        refuse_other_kinds(data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
+        max_fields = max(_FEWEST_FIELDS, _FIELDS_PER_NODE * max_nodes)
+        wire = Wire(data, max_fields=max_fields)
         try:
-            return _scan(view, max_nodes)
+            return _Model(wire, GraphWalker(wire, max_nodes)).scanned()
+        except BudgetError:
+            raise too_complex(
+                f"it has more than {max_fields} fields, or more numbers than 256 MiB"
+            ) from None
         except WireError as error:
-            raise _unreadable(error) from None
-        finally:
-            view.release()
+            raise unreadable(error) from error
 
 
-def _scan(data: memoryview, max_nodes: int) -> ModelScan:
-    # A node has a handful of fields; attributes and shapes are why there is room for more.
-    budget = Budget(64 * max_nodes + 1_000_000)
-    scan = ModelScan()
-    graphs: list[tuple[int, int]] = []
-    functions: list[tuple[int, int]] = []
-    for row in fields(data, 0, len(data), budget):
-        if row.number == _IR_VERSION and row.kind != BYTES:
-            scan.ir_version = row.value
-        elif row.number == _PRODUCER and row.kind == BYTES:
-            scan.producer = text(data, row)
-        elif row.number == _GRAPH and row.kind == BYTES:
-            graphs.append((row.start, row.end))
-        elif row.number == _FUNCTIONS and row.kind == BYTES:
-            functions.append((row.start, row.end))
-        elif row.number == _OPSETS and row.kind == BYTES:
-            domain, version = _opset(data, row.start, row.end, budget)
-            scan.opsets[domain] = version
-    if len(graphs) != 1:
-        raise WireError("there is no graph in it" if not graphs else "there are several graphs")
-    scanner = GraphScanner(data, budget, Limits(nodes=max_nodes))
-    graph = scanner.graph(*graphs[0])
-    for start, end in functions:
-        scanner.loose_nodes(start, end, _FUNCTION_NODE)
-    return _filled(scan, graph, scanner)
+class _Model:
+    """The top of a file: what is in it, then its graph, then whether both make a model."""
 
+    def __init__(self, wire: Wire, walker: GraphWalker) -> None:
+        self._wire = wire
+        self._walker = walker
+        self._types = TypeReader(wire)
+        self._scan = ModelScan()
+        self._graphs: list[Field] = []
+        self._opsets: list[Field] = []
 
-def _filled(scan: ModelScan, graph: GraphScan, scanner: GraphScanner) -> ModelScan:
-    if not graph.outputs:
-        raise InvalidModel(
-            "The graph has no outputs." if graph.node_count else "The graph is empty.",
-            code="empty_graph",
-            fix="Export the model again; a graph needs nodes and outputs.",
-        )
-    if not scan.opsets:
-        raise WireError("it names no operator set")
-    scan.inputs = [row for row in graph.inputs if row.name not in graph.initializers]
-    scan.outputs = graph.outputs
-    scan.node_count = scanner.node_count
-    scan.op_types = scanner.op_types
-    scan.external = scanner.external
-    scan.initializer_bytes = scanner.initializer_bytes
-    return scan
+    def scanned(self) -> ModelScan:
+        scan, walker = self._scan, self._walker
+        inner = self._top()
+        scan.opsets = dict(map(self._opset, self._opsets))
+        self._require_model()
+        graph = walker.graph(self._graphs[0].value, self._graphs[0].end)
+        for row in inner:
+            walk = walker.function if row.number == _FUNCTION else walker.training
+            walk(row.value, row.end)
+        _require_whole(graph)
+        scan.inputs = [row for row in graph.inputs if row.name not in graph.initializers]
+        scan.outputs = graph.outputs
+        scan.node_count = walker.node_count
+        scan.op_types = walker.op_types
+        scan.external = walker.external
+        scan.initializer_bytes = walker.initializer_bytes
+        return scan
 
+    def _top(self) -> list[Field]:
+        """Read the outermost message; return the functions and training graphs, not yet walked."""
+        inner: list[Field] = []
+        try:
+            for row in self._wire.fields(0, self._wire.size, _MODEL_FIELDS):
+                if row.number in {_FUNCTION, _TRAINING}:
+                    inner.append(require_bytes(row))
+                else:
+                    self._field(row)
+        except CutError as error:
+            # Only what began as a model is called a model that was cut.
+            if self._scan.ir_version:
+                raise truncated(error, self._wire.size) from error
+            raise
+        return inner
 
-def _opset(data: memoryview, start: int, end: int, budget: Budget) -> tuple[str, int]:
-    domain, version = "", 0
-    for row in fields(data, start, end, budget):
-        if row.number == _OPSET_DOMAIN and row.kind == BYTES:
-            domain = text(data, row)
-        elif row.number == _OPSET_VERSION:
-            version = row.value
-    return domain or "ai.onnx", version
-
-
-def _unreadable(error: WireError) -> InvalidModel:
-    if error.truncated:
-        return InvalidModel(
-            "The file ends too early or is not an ONNX model.",
-            code="model_truncated",
-            why=f"Reading it as protobuf, {error}.",
-            fix="Compare its size and sha256 with the original and upload it again.",
-        )
-    if str(error) == "the file has too many fields":
-        return InvalidModel(
-            "The file has more parts than the farm reads.",
-            code="too_many_nodes",
-            fix="Keep weights in initializers or external data, not in nodes.",
-        )
-    return InvalidModel(
-        "The file is not an ONNX model.",
-        code="not_a_model",
-        why=f"Reading it as protobuf, {error}.",
-        fix="Export the model with torch.onnx.export or your framework's converter.",
-    )
-
-
-def check_external(scan: ModelScan, sizes: Mapping[str, int]) -> None:
-    """Check the external data a model names against the files that came with it.
-
-    ``sizes`` is the size of each file beside the model, by its plain name.
-
-    Raises:
-        InvalidModel: ``external_path_escapes``, ``external_data_missing`` (all of them),
-            ``external_data_short``.
-    """
-    for ref in scan.external:
-        _require_inside(ref)
-    missing = sorted({ref.location for ref in scan.external} - set(sizes))
-    if missing:
-        raise InvalidModel(
-            f"{len(missing)} file(s) of external data are missing: {', '.join(missing[:20])}.",
-            code="external_data_missing",
-            why="The model keeps weights in files beside it.",
-            fix="Upload these files together with the model, under these names.",
-            missing=list(missing),
-        )
-    for ref in scan.external:
-        have, need = sizes[ref.location], ref.offset + (ref.length or 0)
-        if need > have:
-            raise InvalidModel(
-                f"{ref.location} is too short for tensor {ref.tensor!r}.",
-                code="external_data_short",
-                why=f"The tensor ends at byte {need}, the file has {have}.",
-                fix="Upload the file that was written with this model; it may be truncated.",
-                tensor=ref.tensor,
-                location=ref.location,
+    def _field(self, row: Field) -> None:
+        scan = self._scan
+        if row.number == _IR_VERSION:
+            scan.ir_version = require_varint(row)
+            if not 1 <= scan.ir_version <= _NEWEST_THINKABLE_IR:
+                raise WireError(f"{scan.ir_version} is no IR version", row.end)
+        elif row.number == _PRODUCER:
+            scan.producer = _shown(self._wire.slice(require_bytes(row)))
+        elif row.number == _PRODUCER_VERSION:
+            scan.producer = (
+                f"{scan.producer} {_shown(self._wire.slice(require_bytes(row)))}".strip()
             )
+        elif row.number == _GRAPH:
+            self._graphs.append(require_bytes(row))
+            if len(self._graphs) > 1:
+                raise WireError("there is a second graph", row.value)
+        elif row.number == _OPSET:
+            self._opsets.append(require_bytes(row))
+            if len(self._opsets) > _MAX_OPSETS:
+                raise too_complex(f"it names more than {_MAX_OPSETS} operator sets")
+
+    def _opset(self, field_: Field) -> tuple[str, int]:
+        domain, version = "", 0
+        for row in self._wire.fields(field_.value, field_.end, _OPSET_FIELDS):
+            if row.number == _OPSET_DOMAIN:
+                domain = self._types.label(row)
+            else:
+                version = low32(require_varint(row))
+        return domain or _OWN_DOMAIN, version
+
+    def _require_model(self) -> None:
+        scan = self._scan
+        if not scan.ir_version:
+            raise not_a_model("it has no IR version, which every ONNX model begins with")
+        if not self._graphs:
+            raise InvalidModel(
+                "The model has no graph.",
+                code="empty_graph",
+                why="The file ends behind its header, or holds another kind of protobuf.",
+                fix="Compare its size with the original, or export the model again.",
+            )
+        if not scan.opsets and scan.ir_version >= _OPSET_SINCE_IR:
+            raise InvalidModel(
+                "The model names no operator set.",
+                code="opset_missing",
+                why="Without it nobody knows what its operators mean; it stands at a file's end, so"
+                " the file may have been cut.",
+                fix="Compare the file's size with the original, or export the model again.",
+            )
+        scan.opsets = scan.opsets or {_OWN_DOMAIN: 1}
 
 
-def _require_inside(ref: ExternalRef) -> None:
-    try:
-        safe_file_name(ref.location)
-    except ValueError as error:
+def _require_whole(graph: Graph) -> None:
+    if not graph.node_count or not graph.outputs:
+        lacks = "no nodes" if not graph.node_count else "no outputs"
         raise InvalidModel(
-            f"Tensor {ref.tensor!r} names external data outside the upload.",
-            code="external_path_escapes",
-            why=f"Its location is {ref.location[:200]!r}; only a plain file name is allowed.",
-            fix="Save the model with its external data beside it, in files with plain names.",
-            tensor=ref.tensor,
-            location=ref.location[:200],
-        ) from error
+            f"The model's graph has {lacks}.",
+            code="empty_graph",
+            why="There is nothing to build.",
+            fix="Export the model again; when a part is cut out of it, name the part's outputs.",
+        )
+    graph.require_outputs_made()
+    for row in graph.inputs:
+        if row.dtype == "undefined" and row.name not in graph.initializers:
+            raise invalid_graph(f"Input {row.name[:200]!r} of the graph has no type.", "")
+
+
+def _shown(raw: bytes) -> str:
+    """Return a text that only people read, as far as it can be shown."""
+    return "".join(each for each in raw[:200].decode(errors="replace") if each.isprintable())

@@ -1,270 +1,211 @@
-"""Scan the graph of an ONNX file: names, shapes, operators, and where external weights lie."""
+"""Walk the graphs of an ONNX file: names, operators, and where external weights lie.
+
+Every graph is walked, also those inside nodes and functions, since any may name a file.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from enginefarm.errors import InvalidModel
-from enginefarm.protobuf_wire import (
-    BYTES,
-    VARINT,
-    Budget,
-    Field,
-    WireError,
-    fields,
-    packed,
-    signed,
-    text,
-)
+from enginefarm.onnx_refusals import invalid_graph, named_twice, too_complex, too_deep
+from enginefarm.onnx_refusals import too_many_nodes as nodes_refused
+from enginefarm.onnx_types import ExternalRef, TypeReader, require_bytes
+from enginefarm.protobuf_wire import Field, Wire
 from enginefarm.views import TensorView
 
-_DTYPES = [
-    "undefined",
-    "float32",
-    "uint8",
-    "int8",
-    "uint16",
-    "int16",
-    "int32",
-    "int64",
-    "string",
-    "bool",
-    "float16",
-    "float64",
-    "uint32",
-    "uint64",
-    "complex64",
-    "complex128",
-    "bfloat16",
-    "float8_e4m3fn",
-    "float8_e4m3fnuz",
-    "float8_e5m2",
-    "float8_e5m2fnuz",
-    "uint4",
-    "int4",
-    "float4_e2m1",
-    "float8_e8m0",
-    "uint2",
-    "int2",
-]
-_NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE = 1, 5, 11, 12, 15
+_NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = 1, 5, 11, 12, 15
 _NODE_OUTPUT, _NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 2, 4, 5, 7
-_ATTR_TENSOR, _ATTR_GRAPH, _ATTR_TENSORS, _ATTR_GRAPHS = 5, 6, 10, 11
-_TENSOR_DIMS, _TENSOR_NAME, _TENSOR_RAW, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 1, 8, 9, 13, 14
-_EXTERNAL = 1
-_MAX_DEPTH = 32
-_MAX_TENSORS = 1_000_000
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much a model may hold."""
-
-    nodes: int
-
-
-@dataclass(frozen=True)
-class ExternalRef:
-    """Where a tensor's bytes lie. ``length`` is None when the model does not say."""
-
-    tensor: str
-    location: str
-    offset: int
-    length: int | None
+_TENSOR, _GRAPH, _FLOATS, _INTS, _TENSORS, _GRAPHS = 5, 6, 7, 8, 10, 11
+_SPARSE, _SPARSE_LIST = 22, 23
+_FUNCTION_NODE, _FUNCTION_ATTRIBUTE = 7, 11
+_GRAPH_FIELDS = frozenset({_NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER})
+_NODE_FIELDS = frozenset({_NODE_OUTPUT, _NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN})
+_ATTRIBUTE_FIELDS = frozenset({_TENSOR, _GRAPH, _TENSORS, _GRAPHS, _SPARSE, _SPARSE_LIST})
+_ATTRIBUTE_RUNS = frozenset({_FLOATS, _INTS})
+_FUNCTION_FIELDS = frozenset({_FUNCTION_NODE, _FUNCTION_ATTRIBUTE})
+_SPARSE_PARTS = _TRAINING_GRAPHS = frozenset({1, 2})
+_OWN_DOMAINS = frozenset({"", "ai.onnx"})
+MAX_DEPTH = 32
+MAX_INTERFACE = 4096
+MAX_EXTERNAL = 100_000
+_NAMES_PER_NODE = 4
 
 
 @dataclass
-class GraphScan:
-    """One graph: what goes in, what comes out, and which names hold weights."""
+class Graph:
+    """One graph: what goes in, what comes out, and which names are made or hold weights."""
 
     inputs: list[TensorView] = field(default_factory=list)
     outputs: list[TensorView] = field(default_factory=list)
     initializers: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
     node_count: int = 0
+
+    def require_one_name_each(self) -> None:
+        """Refuse a graph in which a name stands for two tensors.
+
+        Raises:
+            InvalidModel: code ``invalid_graph``.
+        """
+        inputs = _distinct((row.name for row in self.inputs), "both are inputs")
+        for name in self.made:
+            if name in self.initializers:
+                raise named_twice(name, "a node makes it, and it is an initializer")
+            if name in inputs:
+                raise named_twice(name, "a node makes it, and it is an input")
+
+    def require_outputs_made(self) -> None:
+        """Refuse a model with an output that is named twice, or that nothing makes.
+
+        Raises:
+            InvalidModel: code ``invalid_graph``.
+        """
+        _distinct((row.name for row in self.outputs), "both are outputs")
+        known = self.made | self.initializers | {row.name for row in self.inputs}
+        for row in self.outputs:
+            if row.name not in known:
+                raise invalid_graph(
+                    f"Nothing in the graph makes its output {row.name[:200]!r}.",
+                    "the node that made it was cut off or renamed",
+                    tensor=row.name[:200],
+                )
 
 
 @dataclass
-class GraphScanner:
-    """Walks a graph and the graphs inside its nodes, counting as it goes."""
+class GraphWalker:
+    """Walks graphs and the graphs inside their nodes, and counts as it goes."""
 
-    data: memoryview
-    budget: Budget
-    limits: Limits
+    wire: Wire
+    max_nodes: int
     node_count: int = 0
     op_types: Counter[str] = field(default_factory=Counter)
     external: list[ExternalRef] = field(default_factory=list)
     initializer_bytes: int = 0
 
-    def graph(  # noqa: C901 - one branch for each field
-        self, start: int, end: int, depth: int = 0
-    ) -> GraphScan:
-        """Scan one graph."""
-        if depth > _MAX_DEPTH:
-            raise WireError(f"graphs are nested more than {_MAX_DEPTH} deep")
-        scan, made = GraphScan(), set[str]()
-        for row in fields(self.data, start, end, self.budget):
-            if row.kind != BYTES:
-                continue
-            if row.number == _NODE:
-                scan.node_count += 1
-                self._node(row, made, depth)
-            elif row.number == _INITIALIZER:
-                name = self._tensor(row)
-                if name in scan.initializers:
-                    raise _twice(name)
-                scan.initializers.add(name)
-            elif row.number == _SPARSE:
-                self._skip_sparse(row)
-            elif row.number == _INPUT:
-                scan.inputs.append(self._value(row))
-            elif row.number == _OUTPUT:
-                scan.outputs.append(self._value(row))
-        if depth == 0:
-            _require_distinct([row.name for row in scan.inputs])
-            _require_distinct([row.name for row in scan.outputs])
-        return scan
+    def __post_init__(self) -> None:
+        """Read types with the same wire and a count of the names that are kept."""
+        self._types = TypeReader(self.wire)
+        self._names_left = _NAMES_PER_NODE * self.max_nodes
 
-    def loose_nodes(self, start: int, end: int, number: int) -> None:
-        """Scan the nodes of a model-local function."""
+    def graph(self, start: int, end: int, depth: int = 0) -> Graph:
+        """Walk one graph.
+
+        Raises:
+            InvalidModel: it is no graph, or above a limit.
+        """
+        if depth > MAX_DEPTH:
+            raise too_deep(MAX_DEPTH)
+        graph = Graph()
+        for row in self.wire.fields(start, end, _GRAPH_FIELDS):
+            if row.number == _NODE:
+                graph.node_count += 1
+                self._node(require_bytes(row), graph.made, depth)
+            elif row.number == _INITIALIZER:
+                self._add(graph.initializers, self._tensor(row), "both are initializers")
+            elif row.number == _SPARSE_INITIALIZER:
+                self._add(graph.initializers, self._sparse(row), "both are initializers")
+            elif row.number == _INPUT:
+                self._interface(graph.inputs, row)
+            elif row.number == _OUTPUT:
+                self._interface(graph.outputs, row)
+        graph.require_one_name_each()
+        return graph
+
+    def function(self, start: int, end: int) -> None:
+        """Walk the nodes and default attributes of a function that the model defines."""
         made = set[str]()
-        for row in fields(self.data, start, end, self.budget):
-            if row.number == number and row.kind == BYTES:
-                self._node(row, made, 1)
+        for row in self.wire.fields(start, end, _FUNCTION_FIELDS):
+            if row.number == _FUNCTION_NODE:
+                self._node(require_bytes(row), made, 0)
+            else:
+                self._attribute(require_bytes(row), 0)
+
+    def training(self, start: int, end: int) -> None:
+        """Walk the two graphs of a ``TrainingInfoProto``."""
+        for row in self.wire.fields(start, end, _TRAINING_GRAPHS):
+            require_bytes(row)
+            self.graph(row.value, row.end, 1)
 
     def _node(self, node: Field, made: set[str], depth: int) -> None:
         self.node_count += 1
-        if self.node_count > self.limits.nodes:
-            raise InvalidModel(
-                f"The graph has more than {self.limits.nodes} nodes.",
-                code="too_many_nodes",
-                fix="Simplify the model (constant folding, no unrolled loops) and export it again.",
-            )
+        if self.node_count > self.max_nodes:
+            raise nodes_refused(self.max_nodes)
         op_type, domain = "", ""
-        for row in fields(self.data, node.start, node.end, self.budget):
-            if row.kind != BYTES:
-                continue
+        for row in self.wire.fields(node.value, node.end, _NODE_FIELDS):
             if row.number == _NODE_OP_TYPE:
-                op_type = text(self.data, row)
+                op_type = self._types.label(row)
             elif row.number == _NODE_DOMAIN:
-                domain = text(self.data, row)
+                domain = self._types.label(row)
             elif row.number == _NODE_OUTPUT:
-                name = text(self.data, row)
-                if name and name in made:
-                    raise _twice(name)
-                made.add(name)
+                name = self._types.text(row)
+                # An optional output that is not wanted has the empty name.
+                if name:
+                    self._add(made, name, "two outputs of nodes have it")
             elif row.number == _NODE_ATTRIBUTE:
-                self._attribute(row, depth)
+                self._attribute(require_bytes(row), depth)
         if not op_type:
-            raise WireError("a node has no operator")
-        own = domain in {"", "ai.onnx"}
-        self.op_types[op_type if own else f"{domain}::{op_type}"] += 1
+            raise invalid_graph("A node of the graph has no operator.", f"at byte {node.value}")
+        self.op_types[op_type if domain in _OWN_DOMAINS else f"{domain}::{op_type}"] += 1
 
     def _attribute(self, attribute: Field, depth: int) -> None:
-        for row in fields(self.data, attribute.start, attribute.end, self.budget):
-            if row.kind != BYTES:
-                continue
-            if row.number in {_ATTR_GRAPH, _ATTR_GRAPHS}:
-                self.graph(row.start, row.end, depth + 1)
-            elif row.number in {_ATTR_TENSOR, _ATTR_TENSORS}:
+        single = set[int]()
+        for row in self.wire.fields(
+            attribute.value, attribute.end, _ATTRIBUTE_FIELDS, runs=_ATTRIBUTE_RUNS
+        ):
+            if row.number in {_TENSOR, _GRAPH, _SPARSE}:
+                if row.number in single:
+                    raise invalid_graph("A node has two values for one attribute.", "")
+                single.add(row.number)
+            if row.number in {_GRAPH, _GRAPHS}:
+                require_bytes(row)
+                self.graph(row.value, row.end, depth + 1)
+            elif row.number in {_TENSOR, _TENSORS}:
                 self._tensor(row)
+            elif row.number in {_SPARSE, _SPARSE_LIST}:
+                self._sparse(row)
 
-    def _skip_sparse(self, sparse: Field) -> None:
-        for row in fields(self.data, sparse.start, sparse.end, self.budget):
-            if row.kind == BYTES and row.number in {1, 2}:
-                self._tensor(row)
+    def _tensor(self, row: Field) -> str:
+        tensor = self._types.tensor(require_bytes(row))
+        self.initializer_bytes += tensor.inline_bytes
+        if tensor.external is not None:
+            if len(self.external) >= MAX_EXTERNAL:
+                raise too_complex(f"more than {MAX_EXTERNAL} tensors keep their data outside")
+            self.external.append(tensor.external)
+            self.initializer_bytes += tensor.external.length or tensor.external.needed
+        return tensor.name
 
-    def _tensor(self, tensor: Field) -> str:
-        name, external, location = "", [], 0
-        for row in fields(self.data, tensor.start, tensor.end, self.budget):
-            if row.number == _TENSOR_NAME and row.kind == BYTES:
-                name = text(self.data, row)
-            elif row.number == _TENSOR_RAW and row.kind == BYTES:
-                self.initializer_bytes += row.end - row.start
-            elif row.number == _TENSOR_EXTERNAL and row.kind == BYTES:
-                external.append(self._pair(row))
-            elif row.number == _TENSOR_LOCATION and row.kind == VARINT:
-                location = row.value
-            elif row.number == _TENSOR_DIMS:
-                for dim in packed(self.data, row, self.budget):
-                    if dim < 0:
-                        raise WireError(f"tensor {name[:80]!r} has the dimension {dim}")
-        if location == _EXTERNAL:
-            self._refer(name, dict(external))
+    def _sparse(self, sparse: Field) -> str:
+        """Walk the values and indices of a ``SparseTensorProto``; its name is the values'."""
+        require_bytes(sparse)
+        name = ""
+        for row in self._types.once(sparse, _SPARSE_PARTS):
+            found = self._tensor(row)
+            name = found if row.number == 1 else name
         return name
 
-    def _refer(self, name: str, words: dict[str, str]) -> None:
-        if len(self.external) >= _MAX_TENSORS:
-            raise WireError("the file has too many fields")
-        try:
-            offset = int(words.get("offset", "0") or "0")
-            length = int(words["length"]) if words.get("length") else None
-        except ValueError as error:
-            raise WireError(f"external data of {name[:80]!r} has no usable offset") from error
-        if offset < 0 or (length or 0) < 0:
-            raise WireError(f"external data of {name[:80]!r} has a negative offset or length")
-        self.initializer_bytes += length or 0
-        self.external.append(ExternalRef(name, words.get("location", ""), offset, length))
+    def _interface(self, rows: list[TensorView], row: Field) -> None:
+        if len(rows) >= MAX_INTERFACE:
+            raise too_complex(f"a graph has more than {MAX_INTERFACE} inputs or outputs")
+        rows.append(self._types.value(require_bytes(row)))
 
-    def _pair(self, pair: Field) -> tuple[str, str]:
-        words = {1: "", 2: ""}
-        for row in fields(self.data, pair.start, pair.end, self.budget):
-            if row.number in words and row.kind == BYTES:
-                words[row.number] = text(self.data, row)
-        return words[1], words[2]
+    def _add(self, names: set[str], name: str, what: str) -> None:
+        if name in names:
+            raise named_twice(name, what)
+        self._count_name()
+        names.add(name)
 
-    def _value(self, value: Field) -> TensorView:
-        name, dtype, shape = "", "undefined", list[int | str | None]()
-        for row in fields(self.data, value.start, value.end, self.budget):
-            if row.number == 1 and row.kind == BYTES:
-                name = text(self.data, row)
-            elif row.number == 2 and row.kind == BYTES:  # noqa: PLR2004 - ValueInfoProto.type
-                dtype, shape = self._type(row)
-        return TensorView(name=name, dtype=dtype, shape=shape)
-
-    def _type(self, kind: Field) -> tuple[str, list[int | str | None]]:
-        for row in fields(self.data, kind.start, kind.end, self.budget):
-            if row.number == 1 and row.kind == BYTES:
-                return self._tensor_type(row)
-            if row.kind == BYTES and row.number in {4, 5, 8, 9}:
-                return {4: "sequence", 5: "map", 8: "sparse", 9: "optional"}[row.number], []
-        return "undefined", []
-
-    def _tensor_type(self, kind: Field) -> tuple[str, list[int | str | None]]:
-        dtype, shape = "undefined", list[int | str | None]()
-        for row in fields(self.data, kind.start, kind.end, self.budget):
-            if row.number == 1 and row.kind == VARINT:
-                known = row.value < len(_DTYPES)
-                dtype = _DTYPES[row.value] if known else f"type{row.value}"
-            elif row.number == 2 and row.kind == BYTES:  # noqa: PLR2004 - TypeProto.Tensor.shape
-                shape = [
-                    self._dim(dim)
-                    for dim in fields(self.data, row.start, row.end, self.budget)
-                    if dim.number == 1 and dim.kind == BYTES
-                ]
-        return dtype, shape
-
-    def _dim(self, dim: Field) -> int | str | None:
-        for row in fields(self.data, dim.start, dim.end, self.budget):
-            if row.number == 1 and row.kind == VARINT:
-                size = signed(row.value)
-                return size if size >= 0 else None
-            if row.number == 2 and row.kind == BYTES:  # noqa: PLR2004 - Dimension.dim_param
-                return text(self.data, row) or None
-        return None
+    def _count_name(self) -> None:
+        self._names_left -= 1
+        if self._names_left < 0:
+            raise too_complex("it has more tensors than that many nodes can make")
 
 
-def _require_distinct(names: list[str]) -> None:
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise _twice(name)
-
-
-def _twice(name: str) -> InvalidModel:
-    return InvalidModel(
-        f"The name {name[:200]!r} is given twice in the graph.",
-        code="invalid_graph",
-        why="Each tensor of an ONNX graph has a name of its own.",
-        fix="Export the model again, or rename one of the two.",
-        tensor=name[:200],
-    )
+def _distinct(names: Iterable[str], what: str) -> set[str]:
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            raise named_twice(name, what)
+        seen.add(name)
+    return seen
