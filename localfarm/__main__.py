@@ -9,12 +9,13 @@ import time
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
 from enginefarm.errors import FarmError
 from localfarm import screen
 from localfarm.errors import LocalFarmError
 from localfarm.folder import Folder, Running
-from localfarm.settings import LocalFarmSettings
+from localfarm.settings import PREFIX, LocalFarmSettings
 from localfarm.stopping import ended_by_signals
 
 STOP_SECONDS = 60.0
@@ -124,7 +125,15 @@ def check_migrations() -> None:
 
 
 def _folder() -> tuple[LocalFarmSettings, Folder]:
-    settings = LocalFarmSettings()
+    try:
+        settings = LocalFarmSettings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise LocalFarmError(
+            f"The setting {PREFIX}LOCAL_{str(first['loc'][0]).upper()} cannot be used.",
+            code="invalid_setting",
+            why=f"{first['msg']}.",
+        ) from error
     return settings, Folder(settings.folder.resolve())
 
 

@@ -45,6 +45,11 @@ class Seaweed:
         return f"http://{HOST}:{self._ports['s3']}"
 
     @property
+    def filer(self) -> str:
+        """Return the URL of the door behind S3, which only its own parts may open."""
+        return f"http://{HOST}:{self._ports['filer']}"
+
+    @property
     def region(self) -> str:
         """Return the region that signatures name."""
         return REGION
@@ -129,12 +134,15 @@ class Seaweed:
         key = json.dumps(self._credentials.s3_internal_key)
         return "".join(f"[{section}]\nkey = {key}\n" for section in sections)
 
+    def sockets(self) -> list[Path]:
+        """Return the unix sockets it makes; some in a place that cannot be chosen."""
+        there = Path("/tmp")  # noqa: S108
+        shared = [there / f"seaweedfs-{part}-grpc-{port}.sock" for part, port in self._grpc.items()]
+        return [*shared, self._data / "filer.sock", self._data / "s3.sock"]
+
     def _forget_sockets(self) -> None:
-        # It leaves these behind in a place that cannot be chosen.
-        for part, port in self._grpc.items():
-            Path(f"/tmp/seaweedfs-{part}-grpc-{port}.sock").unlink(missing_ok=True)  # noqa: S108
-        for name in ("filer.sock", "s3.sock"):
-            (self._data / name).unlink(missing_ok=True)
+        for path in self.sockets():
+            path.unlink(missing_ok=True)
 
 
 def _binary() -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 PREFIX = "ENGINEFARM_"
@@ -26,6 +26,18 @@ class LocalFarmSettings(BaseSettings):
     policy: dict[str, float] = Field(
         default={}, description='The policy of its API and control loops: {"lease_s": 6}.'
     )
+
+    @field_validator("policy")
+    @classmethod
+    def _names_are_known(cls, value: dict[str, float]) -> dict[str, float]:
+        if value:
+            from tasks.settings import PolicySettings
+
+            unknown = set(value) - set(PolicySettings.model_fields)
+            if unknown:
+                message = f"there is no policy number {min(unknown)!r}"
+                raise ValueError(message)
+        return value
 
 
 def inherited_environment() -> dict[str, str]:
