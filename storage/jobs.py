@@ -1,4 +1,4 @@
-"""Jobs and attempts. A state is written only by :func:`compare_and_set`, for ``tasks.moves``."""
+"""Jobs. A state is written only by :func:`compare_and_set`, for ``tasks.moves``."""
 
 from __future__ import annotations
 
@@ -75,7 +75,11 @@ def succeeded_with_key(session: Session, tenant_id: str, key: str) -> Job | None
 
 
 def in_flight_with_key(session: Session, tenant_id: str, key: str, but: str) -> Job | None:
-    """Return the job that is doing this very thing now, other than ``but``."""
+    """Return the job that is doing this very thing now, other than ``but``.
+
+    One that is being cancelled counts: while it holds the key no other may be queued, and whoever
+    joined it is let go when it ends.
+    """
     return session.scalar(
         select(Job)
         .where(
@@ -83,7 +87,6 @@ def in_flight_with_key(session: Session, tenant_id: str, key: str, but: str) -> 
             Job.key == key,
             Job.id != but,
             Job.joined_to.is_(None),
-            Job.cancel_requested_at.is_(None),
             Job.state.in_(LIVE),
         )
         .order_by(Job.id)
@@ -234,40 +237,7 @@ def attempt(session: Session, tenant_id: str, job_id: str, number: int) -> Attem
     return row
 
 
-def start_attempt(session: Session, job: Job, node_id: str | None) -> None:
-    """Write down that an attempt has begun."""
-    session.add(
-        Attempt(
-            job_id=job.id,
-            number=job.attempt,
-            tenant_id=job.tenant_id,
-            node_id=node_id,
-            state=JobState.RUNNING,
-            started_at=now(),
-            log_tail="",
-        )
-    )
-
-
-def end_attempt(session: Session, job: Job, number: int, state: JobState, **values: Any) -> None:  # noqa: ANN401 - column values
-    """Write down how an attempt ended, unless it has ended already."""
-    session.execute(
-        update(Attempt)
-        .where(
-            Attempt.job_id == job.id,
-            Attempt.number == number,
-            Attempt.finished_at.is_(None),
-        )
-        .values(state=state, finished_at=now(), **values)
-        .execution_options(synchronize_session=False)
-    )
-
-
-def append_log(session: Session, job: Job, text: str, cap: int) -> None:
-    """Keep the newest ``cap`` characters of a running attempt's log."""
-    session.execute(
-        update(Attempt)
-        .where(Attempt.job_id == job.id, Attempt.number == job.attempt)
-        .values(log_tail=func.right(Attempt.log_tail + text, cap))
-        .execution_options(synchronize_session=False)
-    )
+def drop(session: Session, job: Job) -> None:
+    """Remove a job that was planned and never started."""
+    session.delete(job)
+    session.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from storage.database import Session, now
 from storage.models import Job, Outbox
@@ -22,6 +22,11 @@ def add(session: Session, job: Job, not_before: datetime | None = None) -> None:
             not_before=not_before or now(),
         )
     )
+
+
+def forget(session: Session, before: datetime) -> None:
+    """Remove the rings that were sent before a moment."""
+    session.execute(delete(Outbox).where(Outbox.sent_at < before))
 
 
 def due(session: Session, limit: int) -> Sequence[tuple[Outbox, Job]]:

@@ -11,7 +11,7 @@ from enginefarm.errors import Unauthenticated
 from enginefarm.spec import BuildSpec
 from enginefarm.state import JobState, NodeState, Stage
 from enginefarm.target import Target
-from storage import catalogue, jobs, nodes, outbox
+from storage import attempts, catalogue, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks import lease
@@ -36,10 +36,11 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
         build, job = found
         if job.state is not JobState.QUEUED or job.attempt != message.attempt:
             return ClaimReply(assignment=None, declined=str(job.state))
-        if not _fit(node, job):
+        unfit = _unfit(session, node, job)
+        if unfit is not None:
             outbox.add(session, job, now() + timedelta(seconds=farm.policy.decline_pause_s))
-            _log.info("claim_declined", job=job.id, node=node.name, backend=job.target)
-            return ClaimReply(assignment=None, declined="incapable")
+            _log.info("claim_declined", job=job.id, node=node.name, why=unfit)
+            return ClaimReply(assignment=None, declined=unfit)
         token, kept = lease.new_token()
         move(
             session,
@@ -51,7 +52,7 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
             started_at=now(),
             beat_at=now(),
         )
-        jobs.start_attempt(session, job, node_id)
+        attempts.start(session, job, node_id)
         assignment = Assignment(
             job_id=job.id,
             attempt=job.attempt,
@@ -69,9 +70,18 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
     return ClaimReply(assignment=assignment)
 
 
-def _fit(node: Node, job: Job) -> bool:
-    if node.state is not NodeState.ACTIVE:
-        return False
+def _unfit(session: Session, node: Node, job: Job) -> str | None:
+    """Say why a node should leave this job to another; None if it may have it."""
+    if node.state is not NodeState.ACTIVE or not _can(node, job):
+        return "incapable"
+    tried = attempts.failed_on(session, job) if job.failures else frozenset()
+    if node.id not in tried:
+        return None
+    others = [row for row in nodes.live(session) if row.id not in tried and _can(row, job)]
+    return "failed here before" if others else None
+
+
+def _can(node: Node, job: Job) -> bool:
     description = description_of(node)
     return serves(description, Stage(job.stage), Target.parse(job.target), job.backend_version)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from enginefarm import __version__
 from enginefarm.digest import canonical_json, digest_of
+from enginefarm.errors import JobFailed
 from enginefarm.manifest import CONFIG_TYPE, REPORT_TYPE, TITLE, Descriptor, EngineConfig, Manifest
 from enginefarm.report import (
     AccuracyReport,
@@ -18,11 +19,12 @@ from enginefarm.report import (
     Machine,
 )
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.gates import describe, judge
 from tasks.plan import unmeasured_reason
+from tasks.results import engine_of
 from tasks.statement import Facts
 
 REPORT_NAME = "report.json"
@@ -125,7 +127,9 @@ def _machine(result: dict[str, Any]) -> Machine | None:
 
 
 def _engine(compiled: Job) -> Descriptor:
-    row = next(row for row in (compiled.result or {})["outputs"] if row["role"] == "engine")
+    row = engine_of(compiled.result)
+    if row is None:
+        raise JobFailed("There is no engine to publish.", blame=Blame.FARM, code="engine_missing")
     return Descriptor(
         media_type=row["media_type"],
         digest=row["digest"],

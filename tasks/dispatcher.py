@@ -7,6 +7,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from enginefarm.errors import Unavailable
+from enginefarm.state import JobState
 from storage import builds, outbox
 from storage.database import now
 from tasks.app import ring
@@ -28,6 +29,9 @@ def dispatch(farm: Farm, app: Celery) -> int:
     with farm.database.transaction() as session:
         due = outbox.due(session, _BATCH)
         for row, job in due:
+            row.sent_at = now()
+            if job.state is not JobState.QUEUED or job.attempt != row.attempt:
+                continue  # cancelled, claimed or tried again since
             build = builds.get(session, job.tenant_id, job.build_id)
             shown = {"model": build.model_name, "target": job.target, "build": build.id}
             message = Ring(job_id=row.job_id, attempt=row.attempt)
@@ -40,7 +44,6 @@ def dispatch(farm: Farm, app: Celery) -> int:
                     why=f"{type(error).__name__}: {str(error)[:200]}",
                     fix="Nothing is lost; the rings are sent when it is back.",
                 ) from error
-            row.sent_at = now()
     if due:
         _log.info("rings_sent", count=len(due))
     return len(due)

@@ -14,7 +14,7 @@ from storage.database import Session
 from storage.models import Job, Model
 from tasks.plan import LiveNode, TargetPlan, able
 from tasks.recipe import Made, key_of, recipe_for
-from tasks.release import engine_of
+from tasks.results import engine_of
 from tasks.routing import queue_for
 
 _ABSENT = "(absent)"

@@ -7,17 +7,19 @@ from typing import Any
 import structlog
 
 from enginefarm.errors import Failure, InvalidRequest
+from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
-from storage import builds, jobs
+from storage import attempts, blobs, builds, jobs
 from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
 from tasks.lifecycle import after_failure
-from tasks.messages import FinishReply, FinishRequest
+from tasks.messages import FinishReply, FinishRequest, OutputFile
 from tasks.moves import locked, move
 from tasks.release import enqueue
+from tasks.results import check_storable
 
 _log = structlog.get_logger()
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
@@ -33,6 +35,9 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     """
     if message.state not in _ENDS:
         raise InvalidRequest(f"An attempt cannot end as {message.state}.", code="invalid_finish")
+    message = _storable(message)
+    log = message.log if message.log is not None and _is_there(farm, message.log) else None
+    message = message.model_copy(update={"log": log})
     with farm.database.transaction() as session:
         tenant = _tenant_of(session, job_id)
         builds.lock_tenant(session, tenant)
@@ -47,6 +52,33 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     for build_id in touched:
         farm.progress.wake(build_id)
     return FinishReply(state=state)
+
+
+def _storable(message: FinishRequest) -> FinishRequest:
+    """Take an end that the database cannot keep as the node's failure to say how it ended."""
+    try:
+        check_storable(message.model_dump(mode="json"))
+    except ValueError as error:
+        failure = Failure(
+            code="result_invalid",
+            blame=Blame.NODE,
+            message="What the node says of its job cannot be kept.",
+            why=f"{error}.",
+            fix="Bring the node to the farm's version.",
+        )
+        return FinishRequest(
+            attempt=message.attempt,
+            lease_token=message.lease_token,
+            state=JobState.FAILED,
+            failure=failure,
+        )
+    return message
+
+
+def _is_there(farm: Farm, log: OutputFile) -> bool:
+    """Tell whether a log was uploaded; an attempt may end without, so that none is lost over it."""
+    info = farm.objects.head(log.digest)
+    return info is not None and info.size == log.size
 
 
 def _tenant_of(session: Session, job_id: str) -> str:
@@ -66,18 +98,17 @@ def _end(
     log: dict[str, Any] = {"machine": _dumped(message.machine)}
     if message.log is not None:
         log |= {"log_digest": message.log.digest, "log_size": message.log.size}
+        blobs.record(session, job.tenant_id, message.log.digest, message.log.size, LOG_TYPE)
     if message.state is JobState.SUCCEEDED:
-        jobs.end_attempt(session, job, job.attempt, JobState.UPLOADED, **log)
+        attempts.end(session, job, job.attempt, JobState.UPLOADED, **log)
         move(session, job, JobState.UPLOADED, result=_result(message))
         return {build.id}
     cancelled = job.cancel_requested_at is not None
     if message.state is JobState.FAILED and not cancelled:
         failure = message.failure or no_reason()
-        jobs.end_attempt(
-            session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log
-        )
+        attempts.end(session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log)
         return fail_attempt(session, policy, build, job, failure)
-    jobs.end_attempt(session, job, job.attempt, JobState.CANCELLED, **log)
+    attempts.end(session, job, job.attempt, JobState.CANCELLED, **log)
     if cancelled:
         move(session, job, JobState.CANCELLED, note="cancelled while running")
         return conclude(session, build, job)
@@ -92,7 +123,8 @@ def fail_attempt(
     """Try a job again, or end it, by whose fault the failure is and how often it has failed."""
     job.failures += 1
     session.flush()
-    goal = after_failure(failure.blame, job.failures, policy.max_attempts)
+    nodes = len(attempts.failed_on(session, job))
+    goal = after_failure(failure.blame, job.failures, policy.max_attempts, nodes)
     _log.info(
         "attempt_failed",
         job=job.id,
@@ -108,7 +140,7 @@ def fail_attempt(
         return {build.id}
     if failure.blame is not Blame.PERSON:
         failure = failure.model_copy(
-            update={"context": {**failure.context, "attempts": job.failures}}
+            update={"context": {**failure.context, "attempts": job.failures, "nodes": nodes}}
         )
     move(session, job, JobState.FAILED, failure=_dumped(failure))
     return conclude(session, build, job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage import jobs
+from storage import attempts, jobs
 from storage.database import now
 from tasks import lease
 from tasks.farm import Farm
@@ -22,9 +22,13 @@ def beat(farm: Farm, node_id: str, job_id: str, message: LeaseBeat) -> LeaseBeat
         job.lease_until = lease.until(farm.policy.lease_s)
         job.beat_at = now()
         if message.log_tail:
-            jobs.append_log(session, job, message.log_tail, farm.policy.log_tail_chars)
+            text = message.log_tail.replace("\0", "\ufffd")  # PostgreSQL keeps no NUL
+            attempts.append_log(session, job, text, farm.policy.log_tail_chars)
         cancel = job.cancel_requested_at is not None
-        build_id = job.build_id
+        told = [(job.build_id, job.id)]
+        if message.progress is not None:
+            told += [(row.build_id, row.id) for row in jobs.followers(session, job.id)]
     if message.progress is not None:
-        farm.progress.publish(build_id, job_id, message.progress.model_dump())
+        for build_id, its_job in told:
+            farm.progress.publish(build_id, its_job, message.progress.model_dump())
     return LeaseBeatReply(cancel=cancel, lease_s=farm.policy.lease_s)

@@ -82,12 +82,19 @@ def require_move(source: JobState, goal: JobState) -> None:
         )
 
 
-def after_failure(blame: Blame, failures: int, limit: int) -> JobState:
+NODES_SPOILT = 2
+"""A job that failed on so many different nodes, by their fault, is not tried on another."""
+
+
+def after_failure(blame: Blame, failures: int, limit: int, nodes: int = 0) -> JobState:
     """Return where a job goes when an attempt fails for the ``failures``-th time.
 
-    The person's fault is never retried; the node's and the farm's are, up to ``limit`` attempts.
+    The person's fault is never retried; the node's and the farm's are, up to ``limit`` attempts. A
+    job that has spoilt :data:`NODES_SPOILT` of ``nodes`` is likelier at fault than they are.
     """
     if blame is Blame.PERSON or failures >= limit:
+        return JobState.FAILED
+    if blame is Blame.NODE and nodes >= NODES_SPOILT:
         return JobState.FAILED
     return JobState.QUEUED
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
-from enginefarm.errors import FarmError
+from enginefarm.errors import FarmError, Unavailable
 
 _log = structlog.get_logger()
 _AFTER_TROUBLE_S = 1.0
@@ -35,6 +35,27 @@ def run(loops: list[Loop], stop: threading.Event, health_dir: Path | None) -> No
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def one_by_one(job_ids: Sequence[str], step: Callable[[str], None]) -> None:
+    """Take a step for each job; one that cannot be digested does not keep the others waiting.
+
+    Raises:
+        Unavailable: a part of the farm is away; the other jobs would fare no better.
+        Exception: the first trouble, after every job had its turn.
+    """
+    trouble: Exception | None = None
+    for job_id in job_ids:
+        with structlog.contextvars.bound_contextvars(job=job_id):
+            try:
+                step(job_id)
+            except Unavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - raised again below
+                _log.error("step_failed", traceback=traceback.format_exc())
+                trouble = trouble or error
+    if trouble is not None:
+        raise trouble
 
 
 def _run(loop: Loop, stop: threading.Event, health_dir: Path | None) -> None:

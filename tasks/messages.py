@@ -141,7 +141,7 @@ class Assignment(_Message):
 
 
 class ClaimReply(_Message):
-    """The job, or why not: gone, taken, cancelled, incapable."""
+    """The job, or why not: ``gone``, ``incapable``, ``failed here before``, or its state."""
 
     assignment: Assignment | None
     declined: str | None = None

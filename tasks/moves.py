@@ -31,6 +31,12 @@ def move(session: Session, job: Job, goal: JobState, **values: Any) -> None:  # 
             code="moved_meanwhile",
             fix="Read it again.",
         )
+    tell(session, job)
+
+
+def tell(session: Session, job: Job) -> None:
+    """Tell the watchers of a job's build where the job stands."""
+    session.flush()
     events.add(session, job.tenant_id, job.build_id, "job", _told(job), job.id)
 
 
@@ -74,6 +80,7 @@ def _told(job: Job) -> dict[str, Any]:
         "target": job.target,
         "attempt": job.attempt,
         "cached": job.cached_from is not None,
+        "joined": job.joined_to is not None,
     }
     if job.note:
         told["note"] = job.note

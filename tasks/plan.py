@@ -15,6 +15,7 @@ from enginefarm.target import Target
 from tasks.messages import NodeDescription
 from tasks.routing import serves
 
+_UNDECIDED = "decided when a node has come that builds for the target"
 _MEASURED_AT_COMPILE = frozenset({Metric.ENGINE_BYTES})
 
 
@@ -30,8 +31,8 @@ class LiveNode:
 class TargetPlan:
     """How one target will be built.
 
-    ``version`` is None while no live node serves the target; ``reason`` says why nothing is
-    measured.
+    ``version`` is None while no live node serves the target: then all stages are planned, and
+    planned again when a node has come. ``reason`` says why nothing is measured.
     """
 
     target: Target
@@ -48,22 +49,17 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         NotServed: nobody can build it and the person does not want to wait.
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
+    stages = tuple(Stage)
     version = newest_version(nodes, target)
-    if version is None and spec.wait_for_node == 0:
-        raise _not_served(target, nodes)
-    measurable = version is not None and bool(able(nodes, Stage.BENCHMARK, target, version))
-    waits = _waits_for_measure(spec.gates, target)
     if version is None:
-        # Whoever comes may measure or not; gates that need it make the build wait for one that does
-        measurable = waits or target.arch == "cpu"
-    if not measurable and not waits:
-        _refuse_unmeasurable(spec.gates, target)
-    measured = measurable or waits
-    stages: tuple[Stage, ...] = tuple(Stage)
-    if not measured:
-        stages = tuple(stage for stage in stages if stage is not Stage.BENCHMARK)
-    reason = None if measured else unmeasured_reason(target)
-    return TargetPlan(target, version, stages, measured, reason)
+        if spec.wait_for_node == 0:
+            raise _not_served(target, nodes)
+        return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+    if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
+        return TargetPlan(target, version, stages, measured=True, reason=None)
+    _refuse_unmeasurable(spec.gates, target)
+    stages = tuple(stage for stage in stages if stage is not Stage.BENCHMARK)
+    return TargetPlan(target, version, stages, measured=False, reason=unmeasured_reason(target))
 
 
 def unmeasured_reason(target: Target) -> str:
@@ -94,9 +90,10 @@ def _version_order(version: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
 
 
-def _waits_for_measure(gates: Sequence[Gate], target: Target) -> bool:
-    return any(
-        gate.if_unmeasured is Unmeasured.WAIT for gate in gates if _needs_measure(gate, target)
+def waits_for_measure(spec: BuildSpec, target: Target) -> bool:
+    """Tell whether a gate asks the build to wait for a node that can measure, and for a while."""
+    return spec.wait_for_node > 0 and any(
+        gate.if_unmeasured is Unmeasured.WAIT for gate in spec.gates if _needs_measure(gate, target)
     )
 
 

@@ -5,15 +5,17 @@ The right to publish is a lease like a node's; the artifact's row is unique for 
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
 from enginefarm.errors import Failure, FarmError, Unavailable
 from enginefarm.manifest import CONFIG_TYPE, MANIFEST_TYPE, REPORT_TYPE
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
-from storage import artifacts, blobs, builds, catalogue, jobs
+from storage import artifacts, attempts, blobs, builds, catalogue, jobs
 from storage.database import Session, now
 from storage.models import Artifact, Attestation, Build, Job, Model
 from storage.signing import StatementSigner
@@ -21,11 +23,11 @@ from tasks import lease
 from tasks.compose import Composed, compose, facts_of
 from tasks.conclude import conclude
 from tasks.farm import Farm
+from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.statement import PREDICATE_TYPE, statement_for
 
 _log = structlog.get_logger()
-_PUBLISH_LEASE_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,7 @@ def publish_due(farm: Farm, signer: StatementSigner) -> int:
     """Publish every artifact that is ready; return how many were tried."""
     with farm.database.transaction() as session:
         due = jobs.publishable(session)
-    for job_id in due:
-        publish(farm, signer, job_id)
+    one_by_one(due, partial(publish, farm, signer))
     return len(due)
 
 
@@ -61,6 +62,10 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
         bundle = _prepare(farm, signer, work, composed)
     except FarmError as error:
         _give_back(farm, work, error)
+        return
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not hold the job for ever
+        _log.error("publish_crashed", traceback=traceback.format_exc())
+        _give_back(farm, work, FarmError(f"Publishing crashed: {type(error).__name__}."))
         return
     touched = _keep(farm, signer, work, composed, bundle)
     for build_id in touched:
@@ -78,11 +83,11 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
             job,
             JobState.RUNNING,
             attempt=job.attempt + 1,
-            lease_until=lease.until(_PUBLISH_LEASE_S),
+            lease_until=lease.until(farm.policy.publish_lease_s),
             started_at=now(),
             beat_at=now(),
         )
-        jobs.start_attempt(session, job, None)
+        attempts.start(session, job, None)
         stages = {
             Stage(row.stage): row
             for row in jobs.of_build(session, build.tenant_id, build.id)
@@ -117,7 +122,7 @@ def _keep(
         if job.state is not JobState.RUNNING or job.attempt != work.attempt:
             return set()  # another publisher took it over when this one's lease had ended
         if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
-            jobs.end_attempt(session, job, job.attempt, JobState.CANCELLED)
+            attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
         state = ArtifactState.QUARANTINED if composed.unmet else ArtifactState.PUBLISHED
@@ -177,11 +182,11 @@ def _write(
 def _end(session: Session, job: Job, composed: Composed, state: ArtifactState) -> None:
     result = {"artifact": composed.manifest.digest, "state": str(state)}
     if not composed.unmet:
-        jobs.end_attempt(session, job, job.attempt, JobState.SUCCEEDED)
+        attempts.end(session, job, job.attempt, JobState.SUCCEEDED)
         move(session, job, JobState.SUCCEEDED, result=result)
         return
     failure = _gate_failure(composed)
-    jobs.end_attempt(
+    attempts.end(
         session, job, job.attempt, JobState.FAILED, failure=failure.model_dump(mode="json")
     )
     move(session, job, JobState.FAILED, result=result, failure=failure.model_dump(mode="json"))
@@ -205,7 +210,7 @@ def _gate_failure(composed: Composed) -> Failure:
 
 
 def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
-    """Try again later when the farm's parts were away; otherwise end the job."""
+    """Try again later when the farm is at fault, for ever if a part of it is away; else end."""
     with farm.database.transaction() as session:
         builds.lock_tenant(session, work.build.tenant_id)
         found = locked(session, work.job.id)
@@ -215,10 +220,14 @@ def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
         if job.state is not JobState.RUNNING or job.attempt != work.attempt:
             return
         failure = error.as_failure().model_dump(mode="json")
-        jobs.end_attempt(session, job, job.attempt, JobState.FAILED, failure=failure)
-        if isinstance(error, Unavailable):
+        attempts.end(session, job, job.attempt, JobState.FAILED, failure=failure)
+        away = isinstance(error, Unavailable)
+        failures = job.failures + (0 if away else 1)
+        farms_fault = error.blame is Blame.FARM and failures < farm.policy.max_attempts
+        if away or farms_fault:
             later = now() + timedelta(seconds=farm.policy.retry_backoff_s)
-            move(session, job, JobState.WAITING, not_before=later)
+            move(session, job, JobState.WAITING, not_before=later, failures=failures)
+            _log.warning("publish_postponed", build=build.id, code=error.code)
             return
         move(session, job, JobState.FAILED, failure=failure)
         touched = conclude(session, build, job)

@@ -15,6 +15,13 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
+OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
+    "onnxruntime": frozenset({"graph_optimization"}),
+    "tensorrt-rtx": frozenset({"optimization_level", "workspace_mib"}),
+    "tensorrt": frozenset({"optimization_level", "workspace_mib"}),
+    "tensorrt-llm": frozenset({"optimization_level", "workspace_mib"}),
+}
+"""Which compile options a backend listens to; one that it ignores is not in its key."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,9 @@ def recipe_for(
         ],
     }
     if stage in {Stage.CHECK, Stage.COMPILE}:
-        options = spec.options.compile.model_dump(mode="json", exclude_none=True)
-        return common | {"options": options}
+        given = spec.options.compile.model_dump(mode="json", exclude_none=True)
+        heard = OPTIONS_OF_BACKEND[target.backend]
+        return common | {"options": {name: given[name] for name in given if name in heard}}
     if stage is Stage.BENCHMARK:
         return common | {
             "engine": made.engine,

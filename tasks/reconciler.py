@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
-from enginefarm.errors import Failure
+from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.state import Blame, JobState, Stage
-from storage import builds, jobs, nodes, outbox
+from storage import attempts, builds, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job
 from tasks.conclude import conclude
 from tasks.farm import Farm
 from tasks.finish import fail_attempt
+from tasks.loops import one_by_one
 from tasks.moves import fail, locked, move, roll_up
 from tasks.release import release
 
@@ -30,6 +32,7 @@ def reconcile(farm: Farm) -> None:
     """Look once for everything that needs mending, and mend it."""
     _mark_silent_nodes(farm)
     _ring_again(farm)
+    _forget_rings(farm)
     with farm.database.transaction() as session:
         lapsed = jobs.with_lapsed_lease(session)
         overdue = jobs.queued_too_long(session)
@@ -41,11 +44,10 @@ def reconcile(farm: Farm) -> None:
         (waiting, _waiting),
         (orphaned, _orphaned),
     ):
-        for job_id in job_ids:
-            _mend(farm, job_id, repair)
+        one_by_one(job_ids, partial(_mend, farm, repair))
 
 
-def _mend(farm: Farm, job_id: str, repair: Repair) -> None:
+def _mend(farm: Farm, repair: Repair, job_id: str) -> None:
     with farm.database.transaction() as session:
         seen = jobs.find(session, job_id)
         if seen is None:
@@ -73,6 +75,12 @@ def _ring_again(farm: Farm) -> None:
             _log.info("ring_repeated", job=job.id, build=job.build_id)
 
 
+def _forget_rings(farm: Farm) -> None:
+    before = now() - timedelta(seconds=farm.policy.rings_kept_s)
+    with farm.database.transaction() as session:
+        outbox.forget(session, before)
+
+
 def _lapsed(session: Session, farm: Farm, build: Build, job: Job) -> set[str]:
     """Take a job from a node (or a publisher) that has not been heard for a whole lease."""
     if job.state is not JobState.RUNNING or job.lease_until is None or job.lease_until >= now():
@@ -86,7 +94,7 @@ def _lapsed(session: Session, farm: Farm, build: Build, job: Job) -> set[str]:
         context={"node": job.node_id},
     )
     dumped = failure.model_dump(mode="json")
-    jobs.end_attempt(session, job, job.attempt, JobState.FAILED, failure=dumped)
+    attempts.end(session, job, job.attempt, JobState.FAILED, failure=dumped)
     if job.cancel_requested_at is not None:
         move(session, job, JobState.CANCELLED, note="cancelled; its node was silent")
         return conclude(session, build, job)
@@ -121,7 +129,11 @@ def _waiting(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:
     ]
     if any(row.state is not JobState.SUCCEEDED for row in earlier):
         return set()
-    release(session, build, job)
+    try:
+        release(session, build, job)
+    except InvalidRequest as error:
+        fail(session, job, error.as_failure())
+        return conclude(session, build, job)
     if _has_started(job):
         roll_up(session, build)
         return {build.id}

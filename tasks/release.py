@@ -18,9 +18,10 @@ from storage import catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks.messages import NodeDescription
-from tasks.moves import move
-from tasks.plan import LiveNode, able, newest_version
+from tasks.moves import move, tell
+from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
+from tasks.results import engine_of
 from tasks.routing import queue_for
 
 _DESCRIPTION = TypeAdapter(NodeDescription)
@@ -47,15 +48,6 @@ def made_by(its_jobs: Sequence[Job]) -> Made:
     )
 
 
-def engine_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the engine among a compile job's outputs."""
-    outputs = (result or {}).get("outputs", [])
-    row = next((row for row in outputs if row["role"] == "engine"), None)
-    if row is None:
-        return None
-    return {name: row[name] for name in ("name", "digest", "size", "media_type")}
-
-
 def recipe_of(session: Session, build: Build, job: Job, its_jobs: Sequence[Job]) -> dict[str, Any]:
     """Return a job's recipe; the stages before it must have run."""
     model = catalogue.get_model(session, build.tenant_id, build.model_digest)
@@ -70,19 +62,25 @@ def recipe_of(session: Session, build: Build, job: Job, its_jobs: Sequence[Job])
 
 
 def release(session: Session, build: Build, job: Job) -> None:
-    """Start a waiting job, and the ones after it as far as the cache reaches."""
+    """Start a waiting job, and the ones after it as far as the cache reaches.
+
+    Raises:
+        InvalidRequest: the node that was waited for cannot measure what a gate looks at.
+    """
     its_jobs = [
         row for row in jobs.of_build(session, build.tenant_id, build.id) if row.target == job.target
     ]
     for row in its_jobs[its_jobs.index(job) :]:
+        if row not in its_jobs:
+            continue  # dropped on the way: nobody can measure
         if row.state is not JobState.WAITING or not _start(session, build, row, its_jobs):
             return
 
 
-def _start(session: Session, build: Build, job: Job, its_jobs: Sequence[Job]) -> bool:
+def _start(session: Session, build: Build, job: Job, its_jobs: list[Job]) -> bool:
     """Start one job; tell whether it has succeeded at once, so that the next may start."""
     stage, target = Stage(job.stage), Target.parse(job.target)
-    if stage is not Stage.PUBLISH and not _has_a_node(session, job, stage, target, its_jobs):
+    if stage is not Stage.PUBLISH and not _has_a_node(session, build, job, its_jobs):
         return False
     recipe = recipe_of(session, build, job, its_jobs)
     key = key_of(recipe)
@@ -97,14 +95,15 @@ def _start(session: Session, build: Build, job: Job, its_jobs: Sequence[Job]) ->
             result=known.result,
             cached_from=known.id,
             wait_until=None,
+            note=None,
         )
         return True
-    job.key, job.recipe, job.wait_until = key, recipe, None
+    job.key, job.recipe, job.wait_until, job.note = key, recipe, None, None
     leader = jobs.in_flight_with_key(session, job.tenant_id, key, but=job.id)
     if leader is not None:
         job.joined_to = leader.id
         job.note = f"waits for the same work in build {leader.build_id}"
-        session.flush()
+        tell(session, job)
         return False
     session.flush()
     if stage is not Stage.PUBLISH:
@@ -129,17 +128,41 @@ def enqueue(session: Session, job: Job, queue: str, *, attempt: int, delay_s: fl
     outbox.add(session, job, moment + timedelta(seconds=delay_s))
 
 
-def _has_a_node(
-    session: Session, job: Job, stage: Stage, target: Target, its_jobs: Sequence[Job]
-) -> bool:
-    """Fix the backend version that the key will name; False while the job must wait for a node."""
+def _has_a_node(session: Session, build: Build, job: Job, its_jobs: list[Job]) -> bool:
+    """Fix the backend version that the key will name; False while the job must wait for a node.
+
+    A job that was planned for a live node does not wait: its queue will find that node again.
+    """
+    spec, target = BuildSpec.model_validate(build.spec), Target.parse(job.target)
     live = live_nodes(session)
     if job.backend_version is None:
-        version = newest_version(live, target)
-        if version is None:
-            return False
-        for row in its_jobs:
-            row.backend_version = version
-        session.flush()
-    # A job that waits for no node was planned for one that is live; its queue will find it.
-    return job.wait_until is None or bool(able(live, stage, target, job.backend_version))
+        _plan_again(session, spec, live, its_jobs)
+    if job.backend_version is not None and (
+        job.stage != Stage.BENCHMARK
+        or not waits_for_measure(spec, target)
+        or able(live, Stage.BENCHMARK, target, job.backend_version)
+    ):
+        return True
+    if job.wait_until is None:
+        # The window opens when the job could start, so that a long compile does not eat it.
+        job.wait_until = now() + timedelta(seconds=spec.wait_for_node)
+        job.note = f"waits for a node that can {job.stage} {target}"
+        tell(session, job)
+    return False
+
+
+def _plan_again(
+    session: Session, spec: BuildSpec, live: Sequence[LiveNode], its_jobs: list[Job]
+) -> None:
+    """Let the node that was waited for decide the version, and whether there is a benchmark."""
+    target = Target.parse(its_jobs[0].target)
+    if newest_version(live, target) is None:
+        return
+    planned = plan_target(spec, target, live)
+    for row in list(its_jobs):
+        if Stage(row.stage) in planned.stages:
+            row.backend_version = planned.version
+        else:
+            its_jobs.remove(row)
+            jobs.drop(session, row)
+    session.flush()

@@ -18,13 +18,19 @@ class PolicySettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
 
     lease_s: float = Field(default=60.0, gt=0, description="A node unheard for so long loses it.")
-    heartbeat_s: float = Field(default=5.0, gt=0, description="Between a running job's beats.")
+    heartbeat_s: float = Field(
+        default=2.0, gt=0, description="Between a running job's beats; a cancel is heard with one."
+    )
     node_heartbeat_s: float = Field(default=10.0, gt=0, description="Between a node's beats.")
     node_silent_s: float = Field(default=45.0, gt=0, description="Then a node is offline.")
     max_attempts: int = Field(default=3, ge=1, description="Of one job.")
     retry_backoff_s: float = Field(default=5.0, ge=0, description="Doubled with each failure.")
     decline_pause_s: float = Field(default=2.0, ge=0, description="After a node cannot do a job.")
     ring_again_s: float = Field(default=120.0, gt=0, description="When a ring seems lost.")
+    rings_kept_s: float = Field(default=86_400.0, gt=0, description="Sent rings, for looking back.")
+    publish_lease_s: float = Field(
+        default=120.0, gt=0, description="A publisher that died is followed after so long."
+    )
     pending_s: float = Field(default=604_800.0, gt=0, description="Longest time in a queue.")
     running_s: float = Field(default=28_800.0, gt=0, description="Longest time of one attempt.")
     silent_s: float = Field(default=900.0, gt=0, description="Longest time without a sign of life.")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import structlog
 
 from enginefarm.errors import JobFailed
-from enginefarm.manifest import LOG_TYPE
-from enginefarm.state import BuildState, JobState
-from storage import blobs, builds, jobs
+from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.target import Target
+from storage import attempts, blobs, builds, jobs
 from storage.database import Session
 from storage.models import Build, Job
 from tasks.conclude import conclude
 from tasks.farm import Farm, Policy
 from tasks.finish import fail_attempt
+from tasks.loops import one_by_one
 from tasks.moves import locked, move
+from tasks.results import check_result
 
 _log = structlog.get_logger()
 
@@ -24,8 +26,7 @@ def settle_due(farm: Farm) -> int:
     """Settle every uploaded job; return how many there were."""
     with farm.database.transaction() as session:
         due = jobs.ids_in_state(session, JobState.UPLOADED)
-    for job_id in due:
-        settle(farm, job_id)
+    one_by_one(due, partial(settle, farm))
     return len(due)
 
 
@@ -35,13 +36,8 @@ def settle(farm: Farm, job_id: str) -> None:
         job = jobs.find(session, job_id)
         if job is None or job.state is not JobState.UPLOADED:
             return
-        attempt, tenant_id, result = job.attempt, job.tenant_id, job.result or {}
-    bad: JobFailed | None = None
-    try:
-        for file in _files(result):
-            farm.objects.confirm(file["digest"], file["size"])
-    except JobFailed as error:
-        bad = error
+        attempt, tenant_id = job.attempt, job.tenant_id
+    bad = _verify(farm, job)
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
         found = locked(session, job_id)
@@ -56,21 +52,30 @@ def settle(farm: Farm, job_id: str) -> None:
         farm.progress.wake(build_id)
 
 
+def _verify(farm: Farm, job: Job) -> JobFailed | None:
+    """Return what is wrong with an uploaded job, if anything is."""
+    result = job.result or {}
+    try:
+        for file in result["outputs"]:
+            farm.objects.confirm(file["digest"], file["size"])
+        check_result(Stage(job.stage), Target.parse(job.target), result)
+    except JobFailed as error:
+        return error
+    return None
+
+
 def _move_on(
     session: Session, policy: Policy, build: Build, job: Job, bad: JobFailed | None
 ) -> set[str]:
     if bad is not None:
-        return fail_attempt(session, policy, build, job, bad.as_failure())
+        failure = bad.as_failure()
+        attempts.judge(session, job, JobState.FAILED, failure.model_dump(mode="json"))
+        return fail_attempt(session, policy, build, job, failure)
+    attempts.judge(session, job, JobState.SUCCEEDED)
     if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
         move(session, job, JobState.CANCELLED, note="cancelled")
     else:
-        for file in _files(job.result or {}):
+        for file in (job.result or {})["outputs"]:
             blobs.record(session, job.tenant_id, file["digest"], file["size"], file["media_type"])
         move(session, job, JobState.SUCCEEDED)
     return conclude(session, build, job)
-
-
-def _files(result: dict[str, Any]) -> list[dict[str, Any]]:
-    log = result.get("log")
-    files = list(result.get("outputs", []))
-    return [*files, {**log, "media_type": LOG_TYPE}] if log else files

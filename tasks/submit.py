@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
-from enginefarm.profile import check_profiles
-
 from enginefarm.digest import canonical_json, digest_of
-from enginefarm.errors import Conflict, InvalidRequest
-from enginefarm.nearest import did_you_mean
+from enginefarm.errors import Conflict
+from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState
 from enginefarm.views import PlanView, TensorView
@@ -17,6 +14,7 @@ from storage import builds, catalogue, events
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Build, Job, Model
+from tasks.admission import check_spec
 from tasks.datasets import check_against
 from tasks.explain import Explainer
 from tasks.farm import Farm, Policy
@@ -87,31 +85,12 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     model = catalogue.get_model(session, tenant_id, spec.model)
     inputs = [TensorView.model_validate(row) for row in model.interface["inputs"]]
     outputs = [row["name"] for row in model.interface["outputs"]]
+    check_spec(spec, [row.name for row in inputs], outputs)
     check_profiles(inputs, spec.profiles)
     if spec.evaluation is not None:
         dataset = catalogue.get_dataset(session, tenant_id, spec.evaluation)
         check_against(inputs, [TensorView.model_validate(row) for row in dataset.arrays])
-    for name in spec.synthetic:
-        _require_one_of(name, [row.name for row in inputs], "input")
-    for gate in spec.gates:
-        if gate.output is not None:
-            _require_one_of(gate.output, outputs, "output")
-        if gate.target is not None and gate.target not in spec.targets:
-            raise InvalidRequest(
-                f"A gate names {gate.target}, which the build does not build.",
-                code="gate_target_unknown",
-                fix=did_you_mean(str(gate.target), map(str, spec.targets)),
-            )
     return model
-
-
-def _require_one_of(name: str, known: list[str], what: str) -> None:
-    if name not in known:
-        raise InvalidRequest(
-            f"The model has no {what} {name[:80]!r}.",
-            code=f"unknown_{what}",
-            fix=did_you_mean(name, known),
-        )
 
 
 def _same(known: Build, request: str, key: str) -> str:
@@ -129,7 +108,6 @@ def _add_jobs(
     session: Session, policy: Policy, build: Build, spec: BuildSpec, row: TargetPlan
 ) -> Job:
     """Write the jobs of one target, all waiting; return the first."""
-    waits = now() + timedelta(seconds=spec.wait_for_node) if spec.wait_for_node else None
     made = [
         Job(
             id=new_id("job"),
@@ -144,7 +122,6 @@ def _add_jobs(
             priority=spec.priority,
             backend_version=row.version,
             limits=_limits(spec, policy),
-            wait_until=waits,
             created_at=now(),
         )
         for position, stage in enumerate(row.stages)

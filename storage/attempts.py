@@ -1,0 +1,78 @@
+"""The attempts at a job: which node ran each, how it ended, what its log says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import func, select, update
+
+from enginefarm.state import Blame, JobState
+from storage.database import Session, now
+from storage.models import Attempt, Job
+
+
+def failed_on(session: Session, job: Job) -> frozenset[str]:
+    """Return the nodes on which the job has failed by the node's own fault."""
+    rows = session.scalars(
+        select(Attempt.node_id).where(
+            Attempt.job_id == job.id,
+            Attempt.state == JobState.FAILED,
+            Attempt.failure["blame"].as_string() == Blame.NODE,
+        )
+    )
+    return frozenset(node_id for node_id in rows if node_id is not None)
+
+
+def start(session: Session, job: Job, node_id: str | None) -> None:
+    """Write down that an attempt has begun."""
+    session.add(
+        Attempt(
+            job_id=job.id,
+            number=job.attempt,
+            tenant_id=job.tenant_id,
+            node_id=node_id,
+            state=JobState.RUNNING,
+            started_at=now(),
+            log_tail="",
+        )
+    )
+
+
+def end(session: Session, job: Job, number: int, state: JobState, **values: Any) -> None:  # noqa: ANN401 - column values
+    """Write down how an attempt ended, unless it has ended already."""
+    session.execute(
+        update(Attempt)
+        .where(
+            Attempt.job_id == job.id,
+            Attempt.number == number,
+            Attempt.finished_at.is_(None),
+        )
+        .values(state=state, finished_at=now(), **values)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def judge(
+    session: Session, job: Job, state: JobState, failure: dict[str, Any] | None = None
+) -> None:
+    """Write down what became of an attempt whose uploads have been looked at."""
+    session.execute(
+        update(Attempt)
+        .where(
+            Attempt.job_id == job.id,
+            Attempt.number == job.attempt,
+            Attempt.state == JobState.UPLOADED,
+        )
+        .values(state=state, failure=failure)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def append_log(session: Session, job: Job, text: str, cap: int) -> None:
+    """Keep the newest ``cap`` characters of a running attempt's log."""
+    session.execute(
+        update(Attempt)
+        .where(Attempt.job_id == job.id, Attempt.number == job.attempt)
+        .values(log_tail=func.right(Attempt.log_tail + text, cap))
+        .execution_options(synchronize_session=False)
+    )

@@ -1,0 +1,98 @@
+"""Whether a build makes sense at all, before any node is asked. Pure.
+
+Each refusal names the field and the nearest right word.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from enginefarm.errors import InvalidRequest
+from enginefarm.nearest import did_you_mean
+from enginefarm.spec import BuildSpec, Gate, Metric
+from tasks.recipe import OPTIONS_OF_BACKEND
+
+_OF_NO_OUTPUT = frozenset({Metric.LATENCY_P50_MS, Metric.LATENCY_P99_MS, Metric.ENGINE_BYTES})
+
+
+def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Refuse options, gates and synthetic inputs that cannot be right for this model.
+
+    Raises:
+        InvalidRequest: ``option_unused``, ``benchmark_window``, ``gate_bounds``,
+            ``gate_without_output``, ``gate_target_unknown``, ``unknown_input``,
+            ``unknown_output``, ``synthetic_unused``.
+    """
+    _check_options(spec)
+    _check_synthetic(spec, inputs)
+    for gate in spec.gates:
+        _check_gate(gate, spec, outputs)
+
+
+def _check_options(spec: BuildSpec) -> None:
+    backends = {target.backend for target in spec.targets}
+    for name in sorted(spec.options.compile.model_dump(exclude_none=True)):
+        takers = sorted(row for row, names in OPTIONS_OF_BACKEND.items() if name in names)
+        if not backends & set(takers):
+            raise InvalidRequest(
+                f"No target of this build takes options.compile.{name}.",
+                code="option_unused",
+                why=f"It is an option of {', '.join(takers)}.",
+                fix="Leave it out, or add such a target.",
+            )
+    window = spec.options.benchmark
+    if window.min_duration_ms > window.max_duration_ms:
+        raise InvalidRequest(
+            f"options.benchmark.min_duration_ms {window.min_duration_ms} is above "
+            f"max_duration_ms {window.max_duration_ms}.",
+            code="benchmark_window",
+            fix="Raise max_duration_ms, or lower min_duration_ms.",
+        )
+
+
+def _check_synthetic(spec: BuildSpec, inputs: Sequence[str]) -> None:
+    for name in spec.synthetic:
+        _require_one_of(name, inputs, "input")
+    if spec.synthetic and spec.evaluation is not None:
+        raise InvalidRequest(
+            "Synthetic inputs are described, but an evaluation dataset is given.",
+            code="synthetic_unused",
+            why="Only one of the two can be what the engine is measured on.",
+            fix="Leave out synthetic, or evaluation.",
+        )
+
+
+def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
+    bounds = [bound for bound in (gate.at_least, gate.at_most) if bound is not None]
+    crossed = len(bounds) > 1 and bounds[0] > bounds[1]
+    if crossed or not all(map(math.isfinite, bounds)):
+        raise InvalidRequest(
+            f"No value of {gate.metric} can meet a gate from {gate.at_least} to {gate.at_most}.",
+            code="gate_bounds",
+            fix="Give finite bounds, at_least not above at_most.",
+        )
+    if gate.output is not None and gate.metric in _OF_NO_OUTPUT:
+        raise InvalidRequest(
+            f"{gate.metric} is not measured for each output.",
+            code="gate_without_output",
+            why=f"The gate names the output {gate.output[:80]!r}.",
+            fix="Leave output out of this gate.",
+        )
+    if gate.output is not None:
+        _require_one_of(gate.output, outputs, "output")
+    if gate.target is not None and gate.target not in spec.targets:
+        raise InvalidRequest(
+            f"A gate names {gate.target}, which the build does not build.",
+            code="gate_target_unknown",
+            fix=did_you_mean(str(gate.target), map(str, spec.targets)),
+        )
+
+
+def _require_one_of(name: str, known: Sequence[str], what: str) -> None:
+    if name not in known:
+        raise InvalidRequest(
+            f"The model has no {what} {name[:80]!r}.",
+            code=f"unknown_{what}",
+            fix=did_you_mean(name, known),
+        )
