@@ -55,8 +55,8 @@ class _Start:
         404,
         good={
             200: {
-                "description": "Events of the kinds snapshot, job, build and progress; each datum is "
-                "an EventView. Comments keep the connection alive.",
+                "description": "Events of the kinds snapshot, job, build and progress; each datum "
+                "is an EventView. Comments keep the connection alive.",
                 "content": {STREAM: {"schema": {"type": "string"}, "example": _EXAMPLE}},
             },
             204: {"description": "The build is over and you have seen its last event."},

@@ -28,7 +28,7 @@ PART = "X-Log-Part"
         404,
         good={
             200: {
-                "description": "The log as text; X-Log-Part says whether it is the tail or the whole.",
+                "description": "The log as text; X-Log-Part says whether it is tail or whole.",
                 "headers": {PART: {"schema": {"type": "string", "enum": ["tail", "whole"]}}},
                 "content": {"text/plain": {"example": "[1] parsing the model\n"}},
             }

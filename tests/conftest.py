@@ -19,10 +19,9 @@ from localfarm.services import Services
 from localfarm.shared import services_of_run
 
 if TYPE_CHECKING:
-    from tasks.farm import Farm
-
     from storage.database import Database
     from storage.objects import S3Objects
+    from tasks.farm import Farm
 
 
 @pytest.fixture(scope="session")
@@ -132,10 +131,9 @@ def objects(s3: dict[str, str]) -> S3Objects:
 @pytest.fixture
 def farm(database: Database, objects: S3Objects, valkey_url: str, tmp_path: Path) -> Farm:
     """Return a farm on the real services, with a signing key of its own."""
-    from tasks.farm import Farm, Policy
-
     from storage import signing
     from storage.progress import ProgressStreams
+    from tasks.farm import Farm, Policy
 
     private, public = signing.create_key_files(tmp_path / "signing")
     signer = signing.StatementSigner(
