@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from enginefarm.report import BuildReport
+from enginefarm.spec import Gate
+from tasks.gates import describe, judge
+
+PERCENTILES = {"count": 50, "min": 1.0, "max": 9.0, "mean": 2.0, "std": 0.1, "cov": 0.05}
+
+
+def latency(p50: float, p99: float) -> dict[str, Any]:
+    return {
+        "shapes": {"x": [1, 4]},
+        "batch": 1,
+        "end_to_end_ms": PERCENTILES | {"p50": p50, "p90": p99, "p95": p99, "p99": p99},
+        "throughput_qps": 100.0,
+        "warmup_iterations": 1,
+        "warmup_ms": 1.0,
+        "stable": True,
+        "load_ms": 1.0,
+        "peak_memory_bytes": 1,
+        "threads": 1,
+    }
+
+
+def output(name: str, **fields: object) -> dict[str, Any]:
+    return {
+        "output": name,
+        "dtype_reference": "float32",
+        "dtype_engine": "float32",
+        "max_abs_error": 0.1,
+        "mean_abs_error": 0.01,
+        "max_rel_error": None,
+        "mean_rel_error": None,
+        "cosine": 0.99,
+        "snr_db": 40.0,
+        "exact": False,
+        "top1_agreement": None,
+        "nonfinite_engine": 0,
+        "nonfinite_reference": 0,
+    } | fields
+
+
+def report(*outputs: dict[str, Any], measured: bool = True) -> BuildReport:
+    accuracy = {
+        "reference": "r",
+        "data": "d",
+        "synthetic": True,
+        "samples": 1,
+        "outputs": list(outputs),
+    }
+    return BuildReport.model_validate(
+        {
+            "target": "onnxruntime@cpu",
+            "backend_version": "1",
+            "model": "sha256:" + "a" * 64,
+            "measured": measured,
+            "reason": None if measured else "not run: no device",
+            "compile": {"seconds": 1.0, "engine_bytes": 1000, "peak_memory_bytes": 1},
+            "latency": [latency(1.0, 2.0), latency(3.0, 5.0)] if measured else [],
+            "accuracy": accuracy if measured else None,
+        }
+    )
+
+
+TWO = report(
+    output("y", cosine=0.999, snr_db=60.0, max_abs_error=0.1, mean_abs_error=0.01),
+    output("z", cosine=0.9, snr_db=20.0, max_abs_error=0.5, mean_abs_error=0.05),
+)
+
+
+@pytest.mark.parametrize(
+    ("gate", "value", "met"),
+    [
+        ({"metric": "cosine", "at_least": 0.9}, 0.9, True),
+        ({"metric": "cosine", "at_least": 0.95}, 0.9, False),
+        ({"metric": "cosine", "at_least": 0.95, "output": "y"}, 0.999, True),
+        ({"metric": "snr_db", "at_least": 30}, 20.0, False),
+        ({"metric": "max_abs_error", "at_most": 0.2}, 0.5, False),
+        ({"metric": "max_abs_error", "at_most": 0.5}, 0.5, True),
+        ({"metric": "mean_abs_error", "at_most": 0.02, "output": "y"}, 0.01, True),
+        ({"metric": "latency_p50_ms", "at_most": 2}, 3.0, False),
+        ({"metric": "latency_p99_ms", "at_most": 5}, 5.0, True),
+        ({"metric": "engine_bytes", "at_most": 999}, 1000.0, False),
+        ({"metric": "engine_bytes", "at_least": 10, "at_most": 1000}, 1000.0, True),
+    ],
+)
+def test_a_gate_is_held_against_the_worst_output_and_the_slowest_shape(
+    gate: dict[str, Any], value: float, met: bool  # noqa: FBT001 - a column of the table
+) -> None:
+    (verdict,) = judge([Gate.model_validate(gate)], TWO)
+    assert (verdict.value, verdict.met) == (value, met)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        {"metric": "cosine", "at_least": -1},
+        {"metric": "latency_p50_ms", "at_most": 1e9},
+    ],
+)
+def test_what_was_not_measured_meets_no_gate(gate: dict[str, Any]) -> None:
+    (verdict,) = judge([Gate.model_validate(gate)], report(measured=False))
+    assert (verdict.value, verdict.met) == (None, False)
+    assert verdict.reason == "not run: no device"
+
+
+def test_a_metric_without_meaning_for_the_outputs_meets_no_gate() -> None:
+    (verdict,) = judge([Gate.model_validate({"metric": "top1_agreement", "at_least": 0})], TWO)
+    assert not verdict.met
+    assert verdict.reason == "top1_agreement has no meaning for these outputs"
+
+
+def test_an_output_for_which_a_metric_has_no_meaning_is_left_out() -> None:
+    mixed = report(output("boxes"), output("scores", top1_agreement=0.8))
+    (verdict,) = judge([Gate.model_validate({"metric": "top1_agreement", "at_least": 0.7})], mixed)
+    assert (verdict.value, verdict.met) == (0.8, True)
+
+
+def test_exactly_equal_outputs_meet_any_signal_to_noise_ratio() -> None:
+    exact = report(output("y", exact=True, snr_db=None))
+    (verdict,) = judge([Gate.model_validate({"metric": "snr_db", "at_least": 300})], exact)
+    assert verdict.met
+    assert (verdict.value, verdict.reason) == (None, "the outputs are exactly equal")
+
+
+def test_a_gate_of_another_target_is_not_judged() -> None:
+    gate = {"metric": "cosine", "at_least": 2, "target": "onnxruntime@sm_89"}
+    assert judge([Gate.model_validate(gate)], TWO) == []
+
+
+def test_a_gate_is_told_in_the_words_of_the_command_line() -> None:
+    gate = {"metric": "cosine", "at_least": 0.9, "at_most": 1, "output": "y"}
+    assert describe(Gate.model_validate(gate)) == "cosine >= 0.9 and cosine <= 1 on output y"

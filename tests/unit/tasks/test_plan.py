@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import pytest
+
+from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.spec import BuildSpec
+from enginefarm.state import Stage
+from enginefarm.target import Target
+from tasks.messages import BackendDescription, NodeDescription
+from tasks.plan import LiveNode, able, newest_version, plan_target
+
+GPU = Target.parse("tensorrt-rtx@sm_89")
+EVERYTHING = (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
+COSINE = {"metric": "cosine", "at_least": 0.9}
+
+
+def live(
+    name: str = "a",
+    version: str = "1.7",
+    *,
+    measures: bool = True,
+    stages: tuple[Stage, ...] = EVERYTHING,
+    backend: str = "tensorrt-rtx",
+    arch: str = "sm_89",
+) -> LiveNode:
+    probed = BackendDescription(
+        name=backend, version=version, builds=[arch], measures=[arch] if measures else []
+    )
+    return LiveNode(
+        name,
+        NodeDescription(
+            hostname=name,
+            cpu="EPYC",
+            cores=8,
+            memory_bytes=1,
+            devices=[],
+            backends=[probed],
+            stages=list(stages),
+            farm_version="0",
+        ),
+    )
+
+
+def spec(**fields: object) -> BuildSpec:
+    return BuildSpec.model_validate({"model": "sha256:" + "a" * 64, "targets": [str(GPU)]} | fields)
+
+
+def test_a_target_that_is_measured_goes_through_every_stage() -> None:
+    plan = plan_target(spec(), GPU, [live()])
+    assert (plan.version, plan.stages, plan.measured, plan.reason) == (
+        "1.7",
+        tuple(Stage),
+        True,
+        None,
+    )
+
+
+def test_a_target_that_nobody_can_measure_is_built_and_the_reason_is_given() -> None:
+    plan = plan_target(spec(), GPU, [live(measures=False)])
+    assert plan.stages == (Stage.CHECK, Stage.COMPILE, Stage.PUBLISH)
+    assert plan.reason == "not run: no live node has a sm_89 device with tensorrt-rtx"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "missing"),
+    [
+        ([], "no live node has the backend tensorrt-rtx"),
+        ([live(backend="onnxruntime")], "no live node has the backend tensorrt-rtx"),
+        ([live(arch="sm_86")], "no live node's tensorrt-rtx builds for sm_89"),
+    ],
+)
+def test_the_capability_that_is_missing_is_named(nodes: list[LiveNode], missing: str) -> None:
+    with pytest.raises(NotServed) as refused:
+        plan_target(spec(), GPU, nodes)
+    assert refused.value.context == {"target": str(GPU), "missing": missing}
+    assert "wait_for_node" in refused.value.fix
+
+
+def test_who_waits_for_a_node_is_planned_without_a_version() -> None:
+    plan = plan_target(spec(wait_for_node=60), GPU, [])
+    assert (plan.version, plan.stages) == (None, tuple(Stage))
+
+
+def test_a_node_that_only_measures_builds_nothing() -> None:
+    with pytest.raises(NotServed):
+        plan_target(spec(), GPU, [live(stages=(Stage.BENCHMARK,))])
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"),
+    [
+        (["1.9", "1.10"], "1.10"),
+        (["1.7.1.116", "1.7.1.99"], "1.7.1.116"),
+        (["1.7", "1.7.1"], "1.7.1"),
+        (["1.7.0-rc1", "1.7.0.1"], "1.7.0.1"),
+    ],
+)
+def test_versions_are_ordered_as_numbers(versions: list[str], newest: str) -> None:
+    for order in (versions, versions[::-1]):
+        nodes = [live(str(i), version) for i, version in enumerate(order)]
+        assert newest_version(nodes, GPU) == newest
+
+
+def test_a_node_with_another_version_is_not_able() -> None:
+    nodes = [live("a", "1.7"), live("b", "1.8"), live("c", "1.8", measures=False)]
+    assert able(nodes, Stage.COMPILE, GPU, "1.8") == ["b", "c"]
+    assert able(nodes, Stage.BENCHMARK, GPU, "1.8") == ["b"]
+    # The newest builder decides; measuring with the older version would measure another engine.
+    assert not plan_target(spec(), GPU, [nodes[0], nodes[2]]).measured
+
+
+def test_a_gate_that_nobody_can_judge_is_refused_at_once() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        plan_target(spec(gates=[COSINE]), GPU, [live(measures=False)])
+    assert refused.value.code == "gate_unmeasurable"
+    assert refused.value.context == {"target": str(GPU), "metric": "cosine"}
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [{"metric": "engine_bytes", "at_most": 1}, COSINE | {"target": "onnxruntime@cpu"}],
+    ids=["known from the build", "of another target"],
+)
+def test_a_gate_that_needs_no_measurement_here_is_no_obstacle(gate: dict[str, object]) -> None:
+    assert not plan_target(spec(gates=[gate]), GPU, [live(measures=False)]).measured
+
+
+def test_a_gate_may_wait_for_a_node_that_measures_if_the_build_may_wait_at_all() -> None:
+    waits = COSINE | {"if_unmeasured": "wait"}
+    nodes = [live(measures=False)]
+    assert plan_target(spec(gates=[waits], wait_for_node=60), GPU, nodes).stages == tuple(Stage)
+    with pytest.raises(InvalidRequest):
+        plan_target(spec(gates=[waits]), GPU, nodes)
