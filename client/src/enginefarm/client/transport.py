@@ -7,8 +7,10 @@ loses its connection is tried once more; a write only if it carries an idempoten
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import IO, Any, TypedDict, TypeVar, Unpack
 
 import httpx
@@ -53,6 +55,7 @@ class Transport:
             headers={"User-Agent": f"enginefarm/{__version__}"},
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             transport=http,
+            verify=_authorities(),
             # A proxy cannot see this machine's own loopback.
             trust_env=not _is_loopback(self._base.host),
         )
@@ -183,6 +186,12 @@ class Transport:
             yield
         except httpx.TransportError as error:
             raise unreachable(self.url, error) from error
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Return who is trusted for https; reading the list takes longer than most requests."""
+    return httpx.create_ssl_context()
 
 
 def _origin(url: httpx.URL) -> tuple[str, str, int | None]:

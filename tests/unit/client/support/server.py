@@ -53,6 +53,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _blob(self, path: str, data: bytes) -> None:
         farm = self.server.farm
+        if farm.hold is not None:
+            farm.hold.wait(60)
         if farm.elsewhere is not None:
             self.reply(307, b"", {"Location": f"{farm.elsewhere}{path}"})
             return
@@ -132,6 +134,7 @@ class LoopbackFarm(AbstractContextManager["LoopbackFarm"]):
     blobs: dict[str, bytes] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
     elsewhere: str | None = None
+    hold: threading.Event | None = None
     seen: list[Seen] = field(default_factory=list)
     downloads: Counter[str] = field(default_factory=Counter)
 
