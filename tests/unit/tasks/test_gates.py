@@ -89,7 +89,9 @@ TWO = report(
     ],
 )
 def test_a_gate_is_held_against_the_worst_output_and_the_slowest_shape(
-    gate: dict[str, Any], value: float, met: bool  # noqa: FBT001 - a column of the table
+    gate: dict[str, Any],
+    value: float,
+    met: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
     (verdict,) = judge([Gate.model_validate(gate)], TWO)
     assert (verdict.value, verdict.met) == (value, met)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from enginefarm.errors import InvalidRequest
+from enginefarm.spec import BuildSpec
+from tasks.admission import check_spec
+
+DIGEST = "sha256:" + "a" * 64
+INPUTS, OUTPUTS = ["image"], ["scores", "boxes"]
+
+
+def spec(**fields: Any) -> BuildSpec:
+    return BuildSpec.model_validate({"model": DIGEST, "targets": ["onnxruntime@cpu"]} | fields)
+
+
+def test_a_sensible_build_is_admitted() -> None:
+    check_spec(
+        spec(
+            options={"compile": {"graph_optimization": "basic"}},
+            synthetic={"image": {"value": 1}},
+            gates=[
+                {"metric": "cosine", "at_least": 0.9, "at_most": 1, "output": "boxes"},
+                {"metric": "engine_bytes", "at_most": 1e6, "target": "onnxruntime@cpu"},
+            ],
+        ),
+        INPUTS,
+        OUTPUTS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "names"),
+    [
+        ({"options": {"compile": {"workspace_mib": 64}}}, "option_unused", "tensorrt-rtx"),
+        (
+            {"options": {"benchmark": {"min_duration_ms": 20_000}}},
+            "benchmark_window",
+            "max_duration_ms",
+        ),
+        ({"synthetic": {"imgae": {"value": 1}}}, "unknown_input", "'image'"),
+        (
+            {"synthetic": {"image": {"value": 1}}, "evaluation": DIGEST},
+            "synthetic_unused",
+            "evaluation",
+        ),
+        ({"gates": [{"metric": "cosine", "at_least": 2, "at_most": 1}]}, "gate_bounds", "cosine"),
+        ({"gates": [{"metric": "cosine", "at_least": float("nan")}]}, "gate_bounds", "finite"),
+        ({"gates": [{"metric": "snr_db", "at_most": float("inf")}]}, "gate_bounds", "finite"),
+        (
+            {"gates": [{"metric": "latency_p99_ms", "at_most": 5, "output": "boxes"}]},
+            "gate_without_output",
+            "'boxes'",
+        ),
+        (
+            {"gates": [{"metric": "cosine", "at_least": 0.9, "output": "box"}]},
+            "unknown_output",
+            "'boxes'",
+        ),
+        (
+            {"gates": [{"metric": "cosine", "at_least": 0.9, "target": "onnxruntime@sm_89"}]},
+            "gate_target_unknown",
+            "onnxruntime@cpu",
+        ),
+    ],
+)
+def test_what_cannot_be_right_is_refused_and_the_right_word_named(
+    fields: dict[str, Any], code: str, names: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        check_spec(spec(**fields), INPUTS, OUTPUTS)
+
+    assert refused.value.code == code
+    assert names in str(refused.value)
+
+
+def test_an_option_is_admitted_if_one_target_takes_it() -> None:
+    check_spec(
+        spec(
+            targets=["onnxruntime@cpu", "tensorrt-rtx@sm_89"],
+            options={"compile": {"workspace_mib": 64, "graph_optimization": "all"}},
+        ),
+        INPUTS,
+        OUTPUTS,
+    )

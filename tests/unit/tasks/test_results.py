@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from enginefarm.errors import JobFailed
+from enginefarm.manifest import ENGINE_TYPES
+from enginefarm.state import Blame, Stage
+from enginefarm.target import Target
+from tasks.results import check_result, check_storable, engine_of
+
+TARGET = Target.parse("tensorrt-rtx@sm_89")
+ENGINE = {
+    "role": "engine",
+    "name": "model.plan",
+    "digest": "sha256:" + "b" * 64,
+    "size": 7,
+    "media_type": ENGINE_TYPES["tensorrt-rtx"],
+}
+COMPILED: dict[str, Any] = {
+    "outputs": [ENGINE],
+    "facts": {
+        "compile": {"seconds": 1.0, "engine_bytes": 7, "peak_memory_bytes": 1},
+        "versions": {"tensorrt-rtx": "1.7"},
+    },
+    "machine": None,
+}
+
+
+def changed(path: list[Any], value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    result = copy.deepcopy(COMPILED)
+    place = result
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return result
+
+
+def test_a_complete_result_passes() -> None:
+    check_result(Stage.COMPILE, TARGET, COMPILED)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        (["outputs"], [], "0 engines"),
+        (["outputs"], [ENGINE, ENGINE | {"name": "other.plan"}], "2 engines"),
+        (["outputs"], [ENGINE, ENGINE], "same name"),
+        (["outputs", 0, "name"], "../model.plan", "plain file name"),
+        (["outputs", 0, "media_type"], ENGINE_TYPES["onnxruntime"], "tensorrt-rtx"),
+        (["outputs", 0, "size"], 8, "8 bytes"),
+        (["facts"], {}, "compile"),
+        (["facts", "compile", "seconds"], "long", "seconds"),
+        (["facts", "compile", "surprise"], 1, "surprise"),
+        (["machine"], {"hostname": "a"}, "cpu"),
+    ],
+)
+def test_a_result_that_the_next_stage_could_not_use_is_the_nodes_failure(
+    path: list[Any], value: object, why: str
+) -> None:
+    with pytest.raises(JobFailed) as refused:
+        check_result(Stage.COMPILE, TARGET, changed(path, value))
+
+    assert (refused.value.code, refused.value.blame) == ("result_invalid", Blame.NODE)
+    assert why in refused.value.why
+
+
+def test_a_benchmark_without_a_latency_is_no_benchmark() -> None:
+    result = {"outputs": [], "facts": {"latency": [], "accuracy": None}, "machine": None}
+
+    with pytest.raises(JobFailed, match="cannot be used"):
+        check_result(Stage.BENCHMARK, TARGET, result)
+
+
+def test_the_engine_is_found_by_its_role() -> None:
+    found = engine_of({"outputs": [{"role": "check", "name": "check.json"}, ENGINE]})
+
+    assert found == {name: ENGINE[name] for name in ("name", "digest", "size", "media_type")}
+    assert engine_of(None) is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "a\0b", {"a\0": 1}])
+def test_what_the_database_cannot_keep_is_told_apart(value: object) -> None:
+    with pytest.raises(ValueError, match=r"NUL|compliant"):
+        check_storable({"facts": [value]})
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_characters="\0")), st.integers()))
+def test_all_other_json_is_kept(value: dict[str, int]) -> None:
+    check_storable(value)
