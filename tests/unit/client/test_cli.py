@@ -334,6 +334,18 @@ def test_watch_with_json_prints_one_event_a_line_and_the_build_as_the_last(
     assert lines[-1]["data"]["state"] == "partial"
 
 
+def test_who_stops_watching_is_told_that_the_build_goes_on(
+    farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("enginefarm.cli.watch.follow", interrupt)
+
+    assert invoke(["watch", "bld_1"]) == ExitCode.INTERRUPTED
+    assert "enginefarm watch bld_1" in capsys.readouterr().err
+
+
 def test_a_key_that_may_not_see_artifacts_still_sees_how_the_build_ended(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -471,11 +483,13 @@ def test_without_the_extra_run_says_how_to_get_it(
     assert "enginefarm[run]" in capsys.readouterr().err
 
 
-def test_the_other_commands_need_neither_numpy_nor_a_runtime() -> None:
+def test_the_other_commands_need_only_what_the_client_declares() -> None:
     """In a process of its own, since this one has them."""
     script = (
         "import sys\n"
-        "for name in ('numpy', 'onnxruntime', 'onnx', 'tensorrt_rtx'): sys.modules[name] = None\n"
+        "for name in ('numpy', 'onnxruntime', 'onnx', 'google', 'sqlalchemy', 'celery', 'fastapi',"
+        " 'starlette', 'boto3', 'redis', 'structlog', 'pydantic_settings', 'securesystemslib',"
+        " 'storage', 'tasks', 'api', 'workers'): sys.modules[name] = None\n"
         "from enginefarm.cli.app import invoke\n"
         "sys.exit(invoke(['--help']))\n"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -117,6 +118,16 @@ def test_a_connection_that_is_cut_is_resumed_where_it_broke(
     assert all(text is not None and text.startswith("bytes=") for text in ranges[1:])
     conditions = {seen.headers.get("If-Match") for seen in loopback.seen if "Range" in seen.headers}
     assert conditions == {f'"{digest_of(BIG["model.onnx"])}"'}
+
+
+def test_a_server_that_ignores_ranges_is_read_from_the_start(
+    fetch: Fetch, loopback: LoopbackFarm, key: SigningKey
+) -> None:
+    digest = loopback.serve(Release.of(key, BIG))
+    loopback.ignores_ranges = True
+    loopback.cuts = [1 << 20, 1_000_000]
+
+    assert fetch(digest).engine.read_bytes() == BIG["model.onnx"]
 
 
 def test_what_came_before_the_farm_went_away_is_kept_for_the_next_pull(
@@ -396,6 +407,25 @@ def test_what_is_not_an_install_is_never_replaced(
     with pytest.raises(Conflict) as caught:
         fetch(loopback.serve(release))
     assert caught.value.code == "destination_not_an_install"
+
+
+def test_only_what_a_killed_pull_has_left_is_swept_away(
+    fetch: Fetch, loopback: LoopbackFarm, release: Release, tmp_path: Path
+) -> None:
+    left, living, recent = (tmp_path / f".engine.pull-{name}" for name in ("a", "b", "c"))
+    for folder in (left, living, recent):
+        folder.mkdir()
+        (folder / "model.onnx").write_bytes(b"half")
+    for folder in (left, living):
+        os.utime(folder, (0, 0))
+    handle = os.open(living, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        fetch(loopback.serve(release))
+    finally:
+        os.close(handle)
+
+    assert [folder.exists() for folder in (left, living, recent)] == [False, True, True]
 
 
 def test_an_empty_folder_is_filled(

@@ -9,12 +9,11 @@ import typer
 from pydantic import JsonValue, ValidationError
 
 from enginefarm.cli import arguments
-from enginefarm.cli.display import follow, upload_progress
-from enginefarm.cli.exit_codes import exit_code_of_build
+from enginefarm.cli.display import upload_progress
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.session import connect
 from enginefarm.cli.tables import plan_table
-from enginefarm.cli.watch import follow_as_json, show_result
+from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
 from enginefarm.digest import require_digest
 from enginefarm.spec import BuildSpec, Profile, Unmeasured
@@ -95,7 +94,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             return
         build, existed = farm.builds.submit(spec, idempotency_key)
         if watch:
-            _watch(farm, build, as_json=as_json)
+            remark(f"build {build.id}")
+            watch_to_its_end(farm, build.id, as_json=as_json)
         _accepted(build, existed=existed, as_json=as_json)
 
 
@@ -135,16 +135,6 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
         print_json(plan)
     else:
         stdout().print(plan_table(plan))
-
-
-def _watch(farm: FarmClient, build: BuildView, *, as_json: bool) -> None:
-    if as_json:
-        done = follow_as_json(farm, build.id)
-    else:
-        remark(f"build {build.id}")
-        done = follow(farm, build.id, stderr())
-        show_result(farm, done)
-    raise typer.Exit(exit_code_of_build(done.state))
 
 
 def _accepted(build: BuildView, *, existed: bool, as_json: bool) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from enginefarm.cli.display import follow
 from enginefarm.cli.exit_codes import exit_code_of_build
-from enginefarm.cli.output import Json, print_json, say, stderr, stdout
+from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.results import result_lines, result_table
 from enginefarm.cli.session import connect
 from enginefarm.client import FarmClient
@@ -20,11 +20,18 @@ Build = Annotated[str, typer.Argument(metavar="BUILD", help="A build's id.")]
 def watch(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
     """Follow a build to its end (with --json: one event a line, and the build as the last)."""
     with connect(ctx) as farm:
-        if as_json:
-            done = follow_as_json(farm, build)
-        else:
-            done = follow(farm, build, stderr())
-            show_result(farm, done)
+        watch_to_its_end(farm, build, as_json=as_json)
+
+
+def watch_to_its_end(farm: FarmClient, build_id: str, *, as_json: bool) -> NoReturn:
+    """Show a build until it is over, then what came of it; end with its exit code."""
+    try:
+        done = follow_as_json(farm, build_id) if as_json else follow(farm, build_id, stderr())
+    except KeyboardInterrupt:
+        remark(f"the build goes on; watch it again with: enginefarm watch {build_id}")
+        raise
+    if not as_json:
+        show_result(farm, done)
     raise typer.Exit(exit_code_of_build(done.state))
 
 

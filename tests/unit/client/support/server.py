@@ -58,7 +58,8 @@ class Handler(BaseHTTPRequestHandler):
         if farm.elsewhere is not None:
             self.reply(307, b"", {"Location": f"{farm.elsewhere}{path}"})
             return
-        start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").split("-")[0])
+        wanted = "bytes=0-" if farm.ignores_ranges else self.headers.get("Range", "bytes=0-")
+        start = int(wanted.removeprefix("bytes=").split("-")[0])
         farm.downloads[path] += 1
         headers = {}
         if start:
@@ -134,6 +135,7 @@ class LoopbackFarm(AbstractContextManager["LoopbackFarm"]):
     blobs: dict[str, bytes] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
     elsewhere: str | None = None
+    ignores_ranges: bool = False
     hold: threading.Event | None = None
     seen: list[Seen] = field(default_factory=list)
     downloads: Counter[str] = field(default_factory=Counter)
