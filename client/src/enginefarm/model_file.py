@@ -57,7 +57,7 @@ _OWN_DOMAIN = "ai.onnx"
 class ModelScan:
     """What a model file says of itself.
 
-    ``opsets`` has the versions by domain, "ai.onnx" for ONNX's own. ``inputs`` are those that a caller
+    ``opsets`` has versions by domain, "ai.onnx" for ONNX's own. ``inputs`` are those that a caller
     must give: initializers that are listed as inputs, too, are left out. A shape keeps the names of
     its dimensions; None where a dimension has neither number nor name. Operators of other domains
     are counted as ``domain::Operator``, those inside branches and loops, too.

@@ -1,0 +1,111 @@
+"""Read from the source which error codes it can give, by syntax alone.
+
+A code is written where it is given: as ``code="…"``, as the positional argument of a function or
+class of ours that has a ``code`` parameter, as a ``default_code``, or as a constant named in one of
+these places. What is put together at run time is returned apart, to be told by hand.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PARAMETER = "code"
+
+
+@dataclass
+class Given:
+    """The codes of a tree of source files, and the expressions that could not be read."""
+
+    codes: dict[str, set[str]] = field(default_factory=dict)
+    composed: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, code: str, place: str) -> None:
+        """Note where a code is given."""
+        self.codes.setdefault(code, set()).add(place)
+
+
+def codes_of(files: Iterable[Path], root: Path) -> Given:
+    """Return every code that the files can give."""
+    trees = {path: ast.parse(path.read_text()) for path in files}
+    public = {name: at for tree in trees.values() for name, at in _takers(tree) if name[0] != "_"}
+    constants = {name: value for tree in trees.values() for name, value in _constants(tree)}
+    given = Given()
+    for path, tree in trees.items():
+        # A private name is known in its own file only; two files may use it differently.
+        for expression in _expressions(tree, public | dict(_takers(tree))):
+            place = f"{path.relative_to(root)}:{expression.lineno}"
+            _note(given, expression, constants, place)
+    return given
+
+
+def _note(given: Given, node: ast.expr, constants: dict[str, str], place: str) -> None:
+    match node:
+        case ast.Constant(value=str(code)):
+            given.add(code, place)
+        case ast.IfExp(body=body, orelse=orelse):
+            _note(given, body, constants, place)
+            _note(given, orelse, constants, place)
+        case ast.BoolOp(values=values):
+            for value in values:
+                _note(given, value, constants, place)
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in constants:
+            given.add(constants[name], place)
+        case ast.JoinedStr():
+            given.composed.setdefault(ast.unparse(node), set()).add(place)
+        case _:
+            pass  # A variable: what is in it was given somewhere else.
+
+
+def _expressions(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=func, args=arguments, keywords=keywords):
+                yield from (each.value for each in keywords if each.arg == PARAMETER)
+                at = positions.get(_called(func))
+                if at is not None and at < len(arguments):
+                    yield arguments[at]
+            case ast.AnnAssign(target=ast.Name(id="default_code"), value=ast.expr() as value):
+                yield value
+            case ast.Assign(targets=[ast.Name(id="default_code")], value=value):
+                yield value
+
+
+def _called(func: ast.expr) -> str:
+    match func:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""
+
+
+def _takers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Give each function with a positional ``code``, and each class with such a field."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name, args=arguments):
+                names = [each.arg for each in arguments.args if each.arg not in {"self", "cls"}]
+            case ast.ClassDef(name=name, body=body):
+                names = [
+                    each.target.id
+                    for each in body
+                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+                ]
+            case _:
+                continue
+        if PARAMETER in names:
+            yield name, names.index(PARAMETER)
+
+
+def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
+                yield name, text
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                for target, value in zip(names, values, strict=False):
+                    match target, value:
+                        case ast.Name(id=one), ast.Constant(value=str(text)):
+                            yield one, text
