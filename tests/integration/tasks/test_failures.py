@@ -190,3 +190,15 @@ def test_a_quarantined_artifact_is_no_hit_for_the_next_build(
 @pytest.fixture
 def farm_gates() -> list[dict[str, object]]:
     return [{"metric": "cosine", "at_least": 0.99}]
+
+
+def test_another_node_is_tried_before_the_one_that_failed_and_two_are_enough(
+    scene: Scene, node: FakeNode
+) -> None:
+    other = FakeNode(scene.farm, "node-b")
+    build_id = scene.submit()
+    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "device_lost", Blame.NODE)
+    job = scene.job(build_id, Stage.CHECK)
+    assert node.ask(job).declined == "failed here before"
+    assert other.fail(other.take(job), "device_lost", Blame.NODE) is JobState.FAILED
+    assert scene.failure(job).context["nodes"] == 2
