@@ -21,7 +21,7 @@ from enginefarm.spec import BenchmarkOptions, Profile, SyntheticInput
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
 from workers.backends.base import Backend, ModelSource, ProgressSink, Runner
-from workers.diagnosis import shorten
+from workers.diagnosis import Runtime, diagnose, shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
 from workers.measurement.timing import Stopped, measure
@@ -194,6 +194,15 @@ def _run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> Job
 
 
 def _inputs_rejected(request: Request, said: str) -> JobFailed:
+    row = diagnose(said, Runtime.ONNXRUNTIME)
+    if row is not None and row.code == "shape_mismatch":
+        return JobFailed(
+            "The original model does not run at the shapes it was given.",
+            blame=Blame.PERSON,
+            code="profile_not_runnable",
+            why=f"{row.why} ONNX Runtime says: {shorten(said)}",
+            fix=row.fix,
+        )
     if request.dataset is not None:
         return JobFailed(
             "The original model does not run on the evaluation dataset.",

@@ -20,11 +20,28 @@ def check_file(path: Path) -> list[Finding]:
     try:
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        return [_checker_finding(str(error))]
-    found = _opset_findings(_graph_only(path))
+        return [_checker_finding(without_folder(str(error), path))]
+    model = _graph_only(path)
+    found = _opset_findings(model)
+    if not model.graph.node:
+        found.append(_empty_graph())
     if not any(finding.severity is Severity.ERROR for finding in found):
         found += _inference_findings(path) + _overridable_findings(path)
     return found
+
+
+def without_folder(text: str, path: Path) -> str:
+    """Return a text without the folder of the node in which the model lies for now."""
+    return text.replace(f"{path.parent}/", "")
+
+
+def _empty_graph() -> Finding:
+    return Finding(
+        severity=Severity.ERROR,
+        code="empty_graph",
+        message="The graph has no node: it computes nothing.",
+        fix="Export the model with its nodes.",
+    )
 
 
 def _checker_finding(text: str) -> Finding:
@@ -42,11 +59,12 @@ def _inference_findings(path: Path) -> list[Finding]:
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except Exception as error:  # noqa: BLE001 - the binding raises more kinds than it declares
+        said = shorten(without_folder(str(error), path), 300)
         return [
             Finding(
                 severity=Severity.WARNING,
                 code="shape_inference_failed",
-                message=f"Shape inference finds a contradiction: {shorten(str(error), 300)}",
+                message=f"Shape inference finds a contradiction: {said}",
                 fix="Export with a current exporter, or mend the shapes named.",
             )
         ]

@@ -18,7 +18,7 @@ from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
-from workers.backends import graph
+from workers.backends import graph, shapes, trial
 from workers.backends.base import Array, Compiled, Finding, ModelSource, ProgressSink, Severity
 from workers.diagnosis import Runtime, diagnose, failure_of, shorten
 
@@ -61,19 +61,21 @@ class OnnxRuntime:
         return {self.name: ort.__version__}
 
     def check(self, source: ModelSource) -> list[Finding]:
-        """Ask the ONNX checker, then open the model as it is."""
+        """Ask the ONNX checker, open the model as it is, fit the profiles and try their ends."""
         found = graph.check_file(source.path)
         if any(finding.severity is Severity.ERROR for finding in found):
             return found
         options = _session_options(0)
         options.graph_optimization_level = LEVELS[GraphOptimization.NONE]
         try:
-            _open(source.path, source.target, options)
+            session = _open(source.path, source.target, options)
         except JobFailed:
             raise
         except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
-            found.append(_finding(str(error)))
-        return found
+            return [*found, _finding(graph.without_folder(str(error), source.path))]
+        runner = SessionRunner(session, options.intra_op_num_threads)
+        misfits = shapes.misfits(shapes.shapes_of(runner.inputs), source.profiles)
+        return found + (misfits or trial.trial_runs(runner, source.profiles))
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
         """Let the runtime rewrite the graph and write what it would run."""

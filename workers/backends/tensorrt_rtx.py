@@ -17,7 +17,7 @@ from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
-from workers.backends import graph
+from workers.backends import graph, shapes
 from workers.backends.base import Compiled, Finding, ModelSource, ProgressSink, Runner, Severity
 from workers.backends.trt import header, parsing, profiles, progress, recording
 from workers.diagnosis import Runtime, failure_of, shorten
@@ -92,7 +92,7 @@ class TensorRTRTX:
         parser = self._trt.OnnxParser(network, self._logger)
         if not parser.parse_from_file(str(source.path)):
             return found + (parsing.complaints(parser, LABEL) or [_mute_refusal()])
-        misfits = profiles.misfits(profiles.input_shapes(network), source.profiles)
+        misfits = shapes.misfits(profiles.input_shapes(network), source.profiles)
         if not misfits:
             misfits = profiles.name_conflicts(network, source.profiles)
         return found + misfits + profiles.value_inputs(network)

@@ -51,10 +51,26 @@ ROWS: tuple[Row, ...] = (
         ORT,
     ),
     Row(
+        r"points outside the directory|is an absolute path|escapes",
+        "external_path_escapes",
+        "A weight names an external data file outside the model's own folder.",
+        "Keep external data beside the model and name it by its plain file name.",
+    ),
+    Row(
         r"External data path|external data|External data file|should be stored in",
         "external_data_missing",
         "A weight is kept in an external data file that is missing or lies elsewhere.",
         "Upload every external data file together with the model.",
+    ),
+    Row(
+        r"Got invalid dimensions for input|Invalid rank for input|reshape_helper|ReshapeHelper"
+        r"|cannot be reshaped|Attempting to broadcast|incompatible dimensions|dimension mismatch"
+        r"|ShapeInferenceError|Incompatible dimensions",
+        "shape_mismatch",
+        "A shape inside the model is fixed and does not fit the shapes it was given; often the"
+        " batch size was baked in at export.",
+        "Export again with dynamic shapes, or give a profile of exactly the exported shape.",
+        ORT,
     ),
     Row(
         r"Duplicate definition|not in topological order|Invalid model|INVALID_GRAPH"

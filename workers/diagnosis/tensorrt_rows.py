@@ -51,7 +51,7 @@ ROWS: tuple[Row, ...] = (
         TRT,
     ),
     Row(
-        r"IConditionalOutputLayer must have inputs of same|If.{0,40}branch.{0,60}(shape|type)",
+        r"IConditionalOutputLayer|If.{0,40}branch.{0,60}(shape|type)",
         "control_flow_unsupported",
         "The two branches of an If do not give tensors of one type and shape.",
         "Cast inside the branch, or fold the condition to a constant before exporting.",

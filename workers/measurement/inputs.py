@@ -62,9 +62,10 @@ def synthetic(
     profile: Profile | None,
     wanted: Mapping[str, SyntheticInput],
     rng: np.random.Generator,
+    which: str = "opt",
 ) -> Feeds:
-    """Return one set of inputs at the profile's opt shapes."""
-    return {view.name: _values(view, shape_at(view, profile, "opt"), wanted, rng) for view in views}
+    """Return one set of inputs at the profile's ``min``, ``opt`` or ``max`` shapes."""
+    return {view.name: _values(view, shape_at(view, profile, which), wanted, rng) for view in views}
 
 
 def _values(

@@ -111,3 +111,33 @@ def gather(folder: Path) -> Path:
             outputs=[info("y", ["n", 4, 3])],
         ),
     )
+
+
+def no_nodes(folder: Path) -> Path:
+    """Return a graph that hands its input on without a node."""
+    return save(folder, model_of([], outputs=[info("x", ["n", 16])]))
+
+
+def data_outside(folder: Path) -> Path:
+    """Return a model whose weight lies outside its own folder."""
+    path = save(
+        folder, dense(), save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
+    (folder / "weights.bin").rename(folder.parent / "weights.bin")
+    model = onnx.load(str(path), load_external_data=False)
+    for tensor in model.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = "../weights.bin"
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def baked_batch(folder: Path) -> Path:
+    """Return a model that says its batch is free and has fixed it to 2 inside."""
+    shape = numpy_helper.from_array(np.array([2, 16], np.int64), "shape")
+    nodes = [
+        helper.make_node("Reshape", ["x", "shape"], ["r"]),
+        helper.make_node("Relu", ["r"], ["y"]),
+    ]
+    return save(folder, model_of(nodes, weights=[shape]))

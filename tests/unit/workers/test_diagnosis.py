@@ -159,6 +159,19 @@ SEEN: list[tuple[Runtime, str, str]] = [
         "unsupported_operator",
     ),
     (ORT, "Error: Duplicate definition of name (t).", "invalid_graph"),
+    (
+        ONNX,
+        (
+            "Data of TensorProto ( tensor name: w) should be file inside 'm/', but '../outside.bin'"
+            " points outside the directory."
+        ),
+        "external_path_escapes",
+    ),
+    (
+        ORT,
+        "INVALID_ARGUMENT : Got invalid dimensions for input: x for the following indices",
+        "shape_mismatch",
+    ),
     (ORT, "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : std::bad_alloc", "out_of_memory"),
     (ORT, "The model has exceeded maximum protobuf size of 2GB", "model_too_large"),
 ]

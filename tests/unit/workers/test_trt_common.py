@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enginefarm.spec import ShapeRange
+from workers.backends.shapes import misfits
 from workers.backends.trt.header import header_fault, read_header
-from workers.backends.trt.profiles import misfits
 from workers.backends.trt.progress import PhaseTree
 from workers.backends.trt.recording import Record, plain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -13,6 +14,7 @@ from workers.diagnosis import Runtime, diagnose, shorten
 
 _MEANINGLESS = {"", "false", "true", "0"}
 _NAMED_NODES = 5
+_ASSERTED = re.compile(r'&& "(.+)"$', re.DOTALL)
 _BY_CODE = {
     "UNSUPPORTED_NODE": "unsupported_operator",
     "UNSUPPORTED_NODE_ATTR": "unsupported_attribute",
@@ -56,13 +58,19 @@ def complaints(parser: Any, label: str) -> list[Finding]:  # noqa: ANN401 - the 
         kind = kinds.setdefault(key, _Complaint(*key))
         if error.node() >= 0:
             kind.nodes.append(error.node_name() or f"#{error.node()}")
-    return [_finding(kind, label) for kind in kinds.values()]
+    return [
+        _finding(kind, label, known=bool(parser.supports_operator(kind.operator)))
+        for kind in kinds.values()
+    ]
 
 
-def _finding(kind: _Complaint, label: str) -> Finding:
-    told = kind.text not in _MEANINGLESS
-    row = diagnose(kind.text, Runtime.TENSORRT) if told else None
+def _finding(kind: _Complaint, label: str, *, known: bool) -> Finding:
+    text = _words(kind.text)
+    told = text not in _MEANINGLESS
+    row = diagnose(text, Runtime.TENSORRT) if told else None
     code = row.code if row else _BY_CODE.get(kind.code, "parser_refused")
+    if code == "unsupported_operator" and known:
+        code = "unsupported_operator_use"
     if code == "unsupported_operator" and kind.operator:
         message = f"{label} has no operator {kind.operator}."
     elif kind.operator:
@@ -70,7 +78,7 @@ def _finding(kind: _Complaint, label: str) -> Finding:
     else:
         message = f"{label} cannot read the model."
     if told and code != "unsupported_operator":
-        message += f" It says: {shorten(kind.text, 300)}"
+        message += f" It says: {shorten(text, 300)}"
     return Finding(
         severity=Severity.ERROR,
         code=code,
@@ -78,6 +86,12 @@ def _finding(kind: _Complaint, label: str) -> Finding:
         where=_name_nodes(kind.nodes),
         fix=row.fix if row else _FIX,
     )
+
+
+def _words(text: str) -> str:
+    """Return what an assertion was to say: ``condition && "words"``."""
+    found = _ASSERTED.search(text)
+    return found[1] if found else text
 
 
 def _name_nodes(nodes: list[str]) -> str:

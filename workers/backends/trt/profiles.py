@@ -1,82 +1,21 @@
-"""Put a recipe's profiles on a builder's config, and say beforehand what does not fit."""
+"""Put a recipe's profiles on a builder's config, and say what this compiler minds in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from enginefarm.errors import JobFailed
-from enginefarm.nearest import did_you_mean
-from enginefarm.spec import Profile, ShapeRange
+from enginefarm.spec import Profile
 from enginefarm.state import Blame
-from workers.backends.base import Finding, Severity
-
-DYNAMIC = -1
+from workers.backends.base import Finding
+from workers.backends.shapes import DYNAMIC, error_finding
 
 
 def input_shapes(network: Any) -> dict[str, tuple[int, ...]]:  # noqa: ANN401 - the runtime's class
     """Return the network's inputs; a dynamic dimension is -1."""
     tensors = (network.get_input(index) for index in range(network.num_inputs))
     return {tensor.name: tuple(tensor.shape) for tensor in tensors}
-
-
-def misfits(shapes: Mapping[str, Sequence[int]], profiles: Sequence[Profile]) -> list[Finding]:
-    """Return what is wrong with the profiles for these inputs. Pure."""
-    dynamic = [name for name, shape in shapes.items() if DYNAMIC in shape]
-    if dynamic and not profiles:
-        return [
-            _error(
-                "profile_required",
-                f"Input {name} has dynamic dimensions and there is no profile.",
-                name,
-                "Give min, opt and max shapes for it.",
-            )
-            for name in dynamic
-        ]
-    found: list[Finding] = []
-    for number, profile in enumerate(profiles):
-        found += [
-            _error(
-                "profile_missing_input",
-                f"Profile {number} lacks the dynamic input {name}.",
-                name,
-                "Give min, opt and max shapes for it.",
-            )
-            for name in dynamic
-            if name not in profile
-        ]
-        for name, wanted in profile.items():
-            found += _range_misfits(number, name, wanted, shapes)
-    return found
-
-
-def _range_misfits(
-    number: int, name: str, wanted: ShapeRange, shapes: Mapping[str, Sequence[int]]
-) -> list[Finding]:
-    if name not in shapes:
-        fix = did_you_mean(name, shapes)
-        text = f"Profile {number} names {name}, which is no input of the model."
-        return [_error("profile_unknown_input", text, name, fix)]
-    shape = shapes[name]
-    triple = (wanted.min, wanted.opt, wanted.max)
-    if any(len(dims) != len(shape) for dims in triple):
-        text = f"Profile {number} gives {name} {len(wanted.opt)} dimensions; it has {len(shape)}."
-        return [_error("profile_rank", text, name, "Give one number for each dimension.")]
-    found = []
-    for axis, (low, usual, high) in enumerate(zip(*triple, strict=True)):
-        if not low <= usual <= high:
-            text = f"Profile {number}, {name}, dimension {axis}: {low} <= {usual} <= {high} fails."
-            found.append(_error("profile_order", text, name, "Order them min <= opt <= max."))
-        if shape[axis] not in (DYNAMIC, low) or (shape[axis] != DYNAMIC and low != high):
-            text = (
-                f"Profile {number}, {name}, dimension {axis}: the model fixes it to {shape[axis]}."
-            )
-            found.append(_error("profile_static_mismatch", text, name, "Give that number."))
-    return found
-
-
-def _error(code: str, message: str, where: str, fix: str) -> Finding:
-    return Finding(severity=Severity.ERROR, code=code, message=message, where=where, fix=fix)
 
 
 def apply(builder: Any, config: Any, profiles: Sequence[Profile]) -> None:  # noqa: ANN401 - the runtime's classes
@@ -118,7 +57,7 @@ def name_conflicts(network: Any, profile_list: Sequence[Profile]) -> list[Findin
                 ends = (wanted.min[axis], wanted.max[axis])
                 ranges.setdefault(name, {}).setdefault(ends, f"{tensor.name}[{axis}]")
         found += [
-            _error(
+            error_finding(
                 "profile_dim_conflict",
                 f"Profile {number} gives dimensions named {name!r} ranges without a common"
                 " size; the compiler takes one name for one size.",
@@ -136,7 +75,7 @@ def value_inputs(network: Any) -> list[Finding]:  # noqa: ANN401 - the runtime's
     """Return a finding for each input whose values decide shapes: a profile gives shapes only."""
     tensors = (network.get_input(index) for index in range(network.num_inputs))
     return [
-        _error(
+        error_finding(
             "shape_tensor_input",
             f"The values of input {tensor.name} decide the shapes of other tensors.",
             tensor.name,
