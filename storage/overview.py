@@ -50,7 +50,7 @@ def artifacts(session: Session, tenant_id: str, digests: Collection[str]) -> dic
 def node_names(session: Session, node_ids: Collection[str]) -> dict[str, str]:
     """Return the names of these nodes."""
     rows = session.execute(select(Node.id, Node.name).where(Node.id.in_(node_ids)))
-    return dict(rows.tuples().all())
+    return {row.id: row.name for row in rows}
 
 
 def running_by_node(session: Session, tenant_id: str) -> dict[str, list[str]]:

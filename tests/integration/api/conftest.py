@@ -9,12 +9,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import uvicorn
+from sqlalchemy import Engine, event
 
 from api.app import create_app
 from api.settings import ApiSettings
 from tasks.farm import Farm
 from tests.integration.api.served import TOKEN, Served
+
+
+@pytest.fixture(autouse=True)
+def plain_logs() -> Iterator[None]:
+    """Print tracebacks as they are: drawing the whole application's state takes minutes."""
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.contextvars.merge_contextvars, plain])
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture
@@ -80,3 +91,18 @@ def _run(settings: ApiSettings, farm: Farm) -> tuple[str, Callable[[], None]]:
         listener.close()
 
     return f"http://127.0.0.1:{listener.getsockname()[1]}", stop
+
+
+@pytest.fixture
+def queries() -> Iterator[list[str]]:
+    """Collect every statement that is sent to the database."""
+    seen: list[str] = []
+
+    def note(
+        _connection: object, _cursor: object, statement: str, *_rest: object, **_more: object
+    ) -> None:
+        seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(Engine, "before_cursor_execute", note)
