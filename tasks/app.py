@@ -16,7 +16,8 @@ from tasks.messages import RUN_TASK, Ring
 from tasks.routing import all_queues
 
 VISIBILITY_S = 600
-LEAST_URGENT = 9
+UNHURRIED = 6
+"""On this transport 0 is the most urgent, and no priority at all means 0."""
 
 
 def make_app(broker_url: str, *, publisher: bool = False) -> Celery:
@@ -45,6 +46,7 @@ def make_app(broker_url: str, *, publisher: bool = False) -> Celery:
         ],
         task_create_missing_queues=False,
         task_default_queue=all_queues()[0],
+        task_default_priority=UNHURRIED,
         worker_prefetch_multiplier=1,
         worker_disable_prefetch=True,
         worker_max_tasks_per_child=1,

@@ -57,7 +57,8 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
 def _storable(message: FinishRequest) -> FinishRequest:
     """Take an end that the database cannot keep as the node's failure to say how it ended."""
     try:
-        check_storable(message.model_dump(mode="json"))
+        # Facts are kept as they came; pydantic would write null for a NaN.
+        check_storable([message.facts, message.model_dump(mode="json", exclude={"facts"})])
     except ValueError as error:
         failure = Failure(
             code="result_invalid",

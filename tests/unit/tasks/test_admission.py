@@ -12,7 +12,7 @@ DIGEST = "sha256:" + "a" * 64
 INPUTS, OUTPUTS = ["image"], ["scores", "boxes"]
 
 
-def spec(**fields: Any) -> BuildSpec:
+def spec(**fields: object) -> BuildSpec:
     return BuildSpec.model_validate({"model": DIGEST, "targets": ["onnxruntime@cpu"]} | fields)
 
 

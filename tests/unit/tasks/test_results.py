@@ -70,7 +70,11 @@ def test_a_result_that_the_next_stage_could_not_use_is_the_nodes_failure(
 
 
 def test_a_benchmark_without_a_latency_is_no_benchmark() -> None:
-    result = {"outputs": [], "facts": {"latency": [], "accuracy": None}, "machine": None}
+    result: dict[str, Any] = {
+        "outputs": [],
+        "facts": {"latency": [], "accuracy": None},
+        "machine": None,
+    }
 
     with pytest.raises(JobFailed, match="cannot be used"):
         check_result(Stage.BENCHMARK, TARGET, result)

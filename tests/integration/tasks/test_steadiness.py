@@ -1,0 +1,177 @@
+"""What holds when nodes lie or break, when parts of the farm are away, when code crashes."""
+
+from __future__ import annotations
+
+import pytest
+
+from enginefarm.digest import digest_of
+from enginefarm.manifest import LOG_TYPE
+from enginefarm.state import Blame, BuildState, JobState, Stage
+from storage import blobs
+from storage.models import Artifact, Job
+from tasks.messages import FinishRequest, OutputFile
+from tasks.publish import publish_due
+from tasks.settle import settle_due
+from tests.integration.tasks.fake_node import FakeNode, backend
+from tests.integration.tasks.faults import away, crash, faulty
+from tests.integration.tasks.scene import Scene
+
+
+def test_another_attempt_goes_to_another_node_if_there_is_one(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    other = FakeNode(scene.farm, "node-b")
+    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+    job = scene.job(build_id, Stage.CHECK)
+
+    assert node.ask(job).declined == "failed here before"
+    assert other.ask(job).assignment is not None
+    unsent = [ring.attempt for ring in scene.rings(build_id) if ring.sent_at is None]
+    assert unsent.count(2) == 2  # the retry's own ring, and the one after the refusal
+
+
+def test_a_node_that_failed_may_try_again_when_it_is_the_only_one(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    other = FakeNode(scene.farm, "node-b")
+    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+    other.alive(draining=True)
+
+    assert node.ask(scene.job(build_id, Stage.CHECK)).assignment is not None
+
+
+def test_what_spoils_two_nodes_is_not_tried_on_a_third(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    other = FakeNode(scene.farm, "node-b")
+    FakeNode(scene.farm, "node-c")
+    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+    other.fail(other.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+    job = scene.job(build_id, Stage.CHECK)
+
+    assert job.state is JobState.FAILED
+    assert scene.failure(job).context == {"attempts": 2, "nodes": 2}
+
+
+@pytest.mark.parametrize("found", [float("nan"), "a\0b"])
+def test_facts_that_the_database_cannot_keep_end_the_attempt_and_lose_nothing(
+    scene: Scene, node: FakeNode, found: object
+) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    message = node.done(work).model_copy(update={"facts": {"found": found}})
+
+    assert node.tell(work, message) is JobState.QUEUED
+    first = scene.attempts(scene.job(build_id, Stage.CHECK))[0]
+    assert (first.state, (first.failure or {})["code"]) == (JobState.FAILED, "result_invalid")
+
+
+def test_a_log_line_with_a_nul_is_kept(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    node.beat(work, log="a\0b")
+
+    assert scene.attempts(scene.job(build_id, Stage.CHECK))[0].log_tail == "a\ufffdb"
+
+
+def test_the_log_of_a_failed_attempt_is_kept_for_its_tenant(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    told = node.done(work)
+    node.tell(work, told.model_copy(update={"state": JobState.FAILED, "outputs": []}))
+    attempt = scene.attempts(scene.job(build_id, Stage.CHECK))[0]
+
+    assert attempt.log_digest == digest_of(b"built")
+    with scene.farm.database.transaction() as session:
+        assert blobs.find(session, scene.tenant_id, digest_of(b"built")) is not None
+
+
+def test_a_log_that_was_not_uploaded_is_not_promised(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    absent = OutputFile(
+        role="log", name="log.txt", digest="sha256:" + "0" * 64, size=5, media_type=LOG_TYPE
+    )
+    told = FinishRequest(
+        attempt=work.attempt, lease_token=work.lease_token, state=JobState.FAILED, log=absent
+    )
+    node.tell(work, told)
+
+    assert scene.attempts(scene.job(build_id, Stage.CHECK))[0].log_digest is None
+
+
+def test_who_joined_a_job_sees_its_progress(scene: Scene, node: FakeNode) -> None:
+    first, second = scene.submit(), scene.submit()
+    node.beat(node.take(scene.job(first, Stage.CHECK)))
+    ids = [scene.job(build, Stage.CHECK).id for build in (first, second)]
+    seen = scene.farm.progress.latest(ids)
+
+    assert [seen[job_id]["fraction"] for job_id in ids] == [0.5, 0.5]
+
+
+def test_a_job_whose_settling_crashes_does_not_hold_the_others_up(
+    scene: Scene, node: FakeNode
+) -> None:
+    other = Scene.on(scene.farm, "rival")
+    works = [(scene, scene.submit()), (other, other.submit())]
+    for owner, build_id in works:
+        work = node.take(owner.job(build_id, Stage.CHECK))
+        node.tell(work, node.done(work))
+    faults = iter([ValueError("a bug"), None])
+
+    with pytest.raises(ValueError, match="a bug"):
+        settle_due(faulty(scene.farm, lambda _digest: next(faults)))
+
+    states = [owner.job(build_id, Stage.CHECK).state for owner, build_id in works]
+    assert states == [JobState.UPLOADED, JobState.SUCCEEDED]
+
+
+def _at_the_publishers_door(scene: Scene, node: FakeNode) -> str:
+    build_id = scene.submit()
+    scene.run(node, build_id)
+    return build_id
+
+
+def test_publishing_waits_while_the_bucket_is_away_and_goes_on_when_it_is_back(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = _at_the_publishers_door(scene, node)
+    for _ in range(scene.farm.policy.max_attempts + 1):
+        publish_due(faulty(scene.farm, away), scene.signer)
+        job = scene.job(build_id, Stage.PUBLISH)
+        assert (job.state, job.failures) == (JobState.WAITING, 0)
+        scene.age(job, "not_before", 1)
+    scene.publish()
+
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+    assert scene.count(Artifact) == 1
+
+
+def test_publishing_that_crashes_is_tried_again_and_then_given_up_aloud(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = _at_the_publishers_door(scene, node)
+    for _ in range(scene.farm.policy.max_attempts):
+        publish_due(faulty(scene.farm, crash), scene.signer)
+        scene.age(scene.job(build_id, Stage.PUBLISH), "not_before", 1)
+    job: Job = scene.job(build_id, Stage.PUBLISH)
+
+    assert job.state is JobState.FAILED
+    assert scene.failure(job).blame is Blame.FARM
+    assert len(scene.attempts(job)) == scene.farm.policy.max_attempts
+    assert scene.state(build_id) is BuildState.FAILED
+    assert scene.count(Artifact) == 0
+
+
+def test_the_window_of_a_gate_that_waits_opens_when_it_could_be_judged(
+    scene: Scene, node: FakeNode
+) -> None:
+    gpu = "onnxruntime@sm_89"
+    builder = FakeNode(scene.farm, "node-gpu", [backend(arch="sm_89", measures=False)])
+    gate = {"metric": "cosine", "at_least": 0.9, "if_unmeasured": "wait"}
+    build_id = scene.submit(gpu, gates=[gate], wait_for_node=60)
+
+    assert scene.job(build_id, Stage.BENCHMARK, gpu).wait_until is None
+    scene.run(builder, build_id, gpu)
+    waiting = scene.job(build_id, Stage.BENCHMARK, gpu)
+    assert waiting.wait_until is not None
+    assert waiting.note == f"waits for a node that can benchmark {gpu}"
