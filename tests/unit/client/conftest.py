@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from enginefarm.client import FarmClient
+from enginefarm.install import BlobCache, Installed, pull
 from enginefarm.views import TrustView
+from tests.unit.client.support.pulling import Fetch
 from tests.unit.client.support.release import Release, SigningKey
 from tests.unit.client.support.server import LoopbackFarm
 
@@ -55,3 +58,26 @@ def farm_env(
     monkeypatch.setenv("ENGINEFARM_KEY", "ef_k_secret")
     monkeypatch.chdir(home)
     return loopback
+
+
+@pytest.fixture
+def client(loopback: LoopbackFarm) -> Iterator[FarmClient]:
+    """Return a client of the loopback farm."""
+    with FarmClient(loopback.url, "ef_k_secret") as client:
+        yield client
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> BlobCache:
+    """Return an empty cache that does not wait between two tries."""
+    return BlobCache(tmp_path / "cache", sleep=lambda _: None)
+
+
+@pytest.fixture
+def fetch(client: FarmClient, cache: BlobCache, key: SigningKey, tmp_path: Path) -> Fetch:
+    """Return the call that installs an artifact, trusting the farm's key."""
+
+    def run(digest: str, name: str = "engine") -> Installed:
+        return pull(client.artifacts, digest, tmp_path / name, [key.trusted], cache=cache)
+
+    return run
