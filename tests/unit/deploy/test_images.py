@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,38 @@ def test_images_run_the_versions_that_are_tested_here() -> None:
         shared = {key: value for key, value in pins(name).items() if key in farm}
 
         assert shared == {key: farm[key] for key in shared}
+
+
+# Refuses to import a module that none of the given distributions installs.
+WITH_ONLY = """
+import importlib, importlib.metadata, re, sys
+locked, modules = set(sys.argv[1].split()), sys.argv[2].split()
+plain = lambda name: re.sub("[-_.]+", "-", name).lower()
+owners = importlib.metadata.packages_distributions()
+class OnlyTheLocked:
+    def find_spec(self, name, path=None, target=None):
+        owned = {plain(each) for each in owners.get(name.partition(".")[0], ())}
+        if owned and not owned & locked and name.partition(".")[0] not in sys.stdlib_module_names:
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+sys.meta_path.insert(0, OnlyTheLocked())
+for module in modules:
+    importlib.import_module(module)
+"""
+RUN_BY = {
+    "Dockerfile.control": "api.__main__ tasks.__main__ storage.__main__ flower.command",
+    "Dockerfile.node-cpu": "workers.entry workers.child workers.probe workers.backends.onnxruntime"
+    " workers.backends.tensorrt_rtx",
+}
+
+
+@pytest.mark.parametrize("name", RUN_BY)
+def test_what_an_image_runs_needs_only_what_its_lock_file_installs(name: str) -> None:
+    image = Dockerfile(ROOT / "deploy" / name)
+    requirements = next(source for source, _ in image.copied if source.startswith("requirements/"))
+    lines = (ROOT / requirements).read_text("utf-8").splitlines()
+    locked = {line.partition("==")[0] for line in lines if "==" in line} | {"enginefarm"}
+    argv = [sys.executable, "-c", WITH_ONLY, " ".join(locked), RUN_BY[name]]
+
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, check=False, text=True)
+
+    assert done.returncode == 0, done.stderr
