@@ -32,7 +32,8 @@ def check_file(path: Path) -> list[Finding]:
 
 def without_folder(text: str, path: Path) -> str:
     """Return a text without the folder of the node in which the model lies for now."""
-    return text.replace(f"{path.parent}/", "")
+    named = text.replace(f"'{path.parent}/'", "the model's folder")
+    return named.replace(f"{path.parent}/", "")
 
 
 def _empty_graph() -> Finding:

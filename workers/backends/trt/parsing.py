@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from workers.backends.base import Finding, Severity
 from workers.backends.trt.recording import plain
@@ -15,18 +15,28 @@ from workers.diagnosis import Runtime, diagnose, shorten
 _MEANINGLESS = {"", "false", "true", "0"}
 _NAMED_NODES = 5
 _ASSERTED = re.compile(r'&& "(.+)"$', re.DOTALL)
-_BY_CODE = {
-    "UNSUPPORTED_NODE": "unsupported_operator",
-    "UNSUPPORTED_NODE_ATTR": "unsupported_attribute",
-    "UNSUPPORTED_NODE_INPUT": "unsupported_operator_input",
-    "UNSUPPORTED_NODE_DATATYPE": "unsupported_data_type",
-    "UNSUPPORTED_NODE_DYNAMIC": "data_dependent_shape",
-    "UNSUPPORTED_NODE_SHAPE": "shape_mismatch",
-    "UNSUPPORTED_GRAPH": "unsupported_graph",
-    "INVALID_NODE": "unsupported_operator",
-    "INVALID_GRAPH": "invalid_graph",
-    "MODEL_DESERIALIZE_FAILED": "not_a_model",
-}
+
+
+class _Meaning(NamedTuple):
+    says: str
+    code: str
+
+
+# The parser's own codes; the last is ours, for an operator that it knows but not in this use.
+_MEANINGS = (
+    _Meaning("UNSUPPORTED_NODE", "unsupported_operator"),
+    _Meaning("INVALID_NODE", "unsupported_operator"),
+    _Meaning("UNSUPPORTED_NODE_ATTR", "unsupported_attribute"),
+    _Meaning("UNSUPPORTED_NODE_INPUT", "unsupported_operator_input"),
+    _Meaning("UNSUPPORTED_NODE_DATATYPE", "unsupported_data_type"),
+    _Meaning("UNSUPPORTED_NODE_DYNAMIC", "data_dependent_shape"),
+    _Meaning("UNSUPPORTED_NODE_SHAPE", "shape_mismatch"),
+    _Meaning("UNSUPPORTED_GRAPH", "unsupported_graph"),
+    _Meaning("INVALID_GRAPH", "invalid_graph"),
+    _Meaning("MODEL_DESERIALIZE_FAILED", "not_a_model"),
+    _Meaning("KNOWN_OPERATOR", "unsupported_operator_use"),
+)
+_CODES = {meaning.says: meaning.code for meaning in _MEANINGS}
 _FIX = "Export without it, rewrite it with standard operators, or choose another backend."
 
 
@@ -68,9 +78,9 @@ def _finding(kind: _Complaint, label: str, *, known: bool) -> Finding:
     text = _words(kind.text)
     told = text not in _MEANINGLESS
     row = diagnose(text, Runtime.TENSORRT) if told else None
-    code = row.code if row else _BY_CODE.get(kind.code, "parser_refused")
+    code = row.code if row else _CODES.get(kind.code, "parser_refused")
     if code == "unsupported_operator" and known:
-        code = "unsupported_operator_use"
+        code = _CODES["KNOWN_OPERATOR"]
     if code == "unsupported_operator" and kind.operator:
         message = f"{label} has no operator {kind.operator}."
     elif kind.operator:
