@@ -19,6 +19,7 @@ from enginefarm.errors import Failure, FarmError
 from enginefarm.state import Blame
 from workers.childjob import JOB_FILE, RESULT_FILE, ChildJob, ChildResult, write_document
 from workers.confinement import die_with
+from workers.diagnosis import shorten
 from workers.reporting import PipeSink
 
 
@@ -73,7 +74,7 @@ def _unexpected(error: Exception) -> Failure:
         code="stage_error",
         blame=Blame.NODE,
         message=f"The job stopped on an unexpected {type(error).__name__}.",
-        why=str(error)[:500],
+        why=shorten(str(error)),
         fix="Read the job's log; this is a defect of the farm or of the runtime.",
     )
 

@@ -54,8 +54,8 @@ def failure_of(texts: list[str], runtime: Runtime, *, code: str, message: str) -
 
 
 def shorten(text: str, limit: int = 600) -> str:
-    """Return a text on one line, cut in the middle if it is long."""
-    line = " ".join(text.split())
+    """Return a text on one line, without NUL (no database keeps it), cut in the middle if long."""
+    line = " ".join(text.replace("\0", "").split())
     if len(line) <= limit:
         return line
     return f"{line[: limit * 2 // 3]} … {line[-limit // 3 :]}"

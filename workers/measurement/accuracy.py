@@ -5,7 +5,8 @@ Rules that decide what a number means:
 * Everything is compared in float64, whatever the types were.
 * Where both sides are not finite and equal (NaN with NaN, inf with the same inf) they agree and are
   left out of the errors. Where only one side is finite, or they differ, the error counts as the
-  largest fp32 number: an engine that gives NaN must fail any gate, not slip past it.
+  largest fp32 number (and no error counts as more): an engine that gives NaN must fail any gate,
+  not slip past it.
 * Cosine is that of the worst sample. A sample whose vectors are both zero has none; if one of them
   is zero it is 0.
 * Top-1 agreement exists only where the output is a score over classes: floating point, at least two
@@ -76,8 +77,8 @@ class OutputTally:
     def _add_errors(self, left: Vector, right: Vector, bad: Array, agreed: Array) -> None:
         with np.errstate(invalid="ignore"):
             error = np.abs(left - right)
-        error = np.where(agreed, 0.0, np.where(bad, WORST_ERROR, error))
-        finite_left = np.where(np.isfinite(left), left, 0.0)
+        error = np.where(agreed, 0.0, np.where(bad, WORST_ERROR, np.minimum(error, WORST_ERROR)))
+        finite_left = np.clip(np.where(np.isfinite(left), left, 0.0), -WORST_ERROR, WORST_ERROR)
         self._elements += error.size
         if error.size == 0:
             return

@@ -223,6 +223,10 @@ def test_silence_is_the_nodes_fault() -> None:
     assert failure.blame is Blame.NODE
 
 
+def test_words_that_no_database_keeps_are_left_out() -> None:
+    assert shorten("a\0b\n c") == "ab c"
+
+
 def test_long_texts_keep_both_ends() -> None:
     short = shorten("a" * 1000 + "\n" + "b" * 1000, 300)
     assert len(short) < 320

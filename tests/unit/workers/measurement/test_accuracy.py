@@ -91,6 +91,14 @@ def test_every_number_in_a_report_is_json() -> None:
     assert math.isfinite(found.max_abs_error)
 
 
+def test_numbers_beyond_single_precision_leave_every_measure_finite() -> None:
+    found = compare(np.array([[1e300, -1e300]]), np.array([[-1e300, 1e300]]))
+    assert found.max_abs_error < 1e39
+    assert found.snr_db is not None
+    assert math.isfinite(found.snr_db)
+    assert found.cosine == pytest.approx(-1.0)
+
+
 def test_zero_vectors() -> None:
     assert compare([[0.0, 0.0]], [[0.0, 0.0]]).cosine is None
     assert compare([[0.0, 0.0]], [[0.0, 1.0]]).cosine == 0.0
