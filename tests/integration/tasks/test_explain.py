@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+
+from enginefarm.errors import NotServed
+from enginefarm.state import Stage
+from enginefarm.views import PlannedJob, PlannedTarget
+from storage.models import Job
+from tasks import submit
+from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.scene import Scene
+
+
+def planned(scene: Scene, **fields: object) -> dict[Stage, PlannedJob]:
+    return {job.stage: job for job in target(scene, **fields).jobs}
+
+
+def target(scene: Scene, **fields: object) -> PlannedTarget:
+    plan = submit.plan(scene.farm, scene.tenant_id, scene.spec(**fields), explain=True)
+    return plan.targets[0]
+
+
+def test_a_plan_names_keys_queues_and_nodes_and_writes_nothing(
+    scene: Scene, node: FakeNode
+) -> None:
+    plan = planned(scene)
+
+    assert plan[Stage.CHECK].outcome == plan[Stage.COMPILE].outcome == "build"
+    assert plan[Stage.COMPILE].queue == "compile.cpu"
+    assert plan[Stage.COMPILE].nodes == ["node-a"]
+    assert plan[Stage.BENCHMARK].key is None
+    assert scene.count(Job) == 0
+
+
+def test_a_plan_has_the_keys_that_a_submit_then_uses(scene: Scene, node: FakeNode) -> None:
+    key = planned(scene)[Stage.CHECK].key
+
+    assert scene.job(scene.submit(), Stage.CHECK).key == key
+
+
+def test_a_plan_tells_what_is_cached_and_what_is_joined(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    joined = planned(scene)[Stage.CHECK]
+    assert (joined.outcome, joined.source) == ("joined", scene.job(build_id, Stage.CHECK).id)
+    scene.run(node, build_id)
+    scene.publish()
+
+    cached = planned(scene)
+    assert [job.outcome for job in cached.values()] == ["cached"] * 4
+    assert cached[Stage.PUBLISH].source == scene.job(build_id, Stage.PUBLISH).id
+
+
+def test_a_miss_names_the_nearest_key_and_the_fields_that_differ(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    scene.run(node, build_id)
+    scene.publish()
+    changed = planned(scene, options={"benchmark": {"warmup_ms": 7}}, seed=3)[Stage.BENCHMARK]
+
+    assert changed.miss is not None
+    assert changed.miss.nearest_job == scene.job(build_id, Stage.BENCHMARK).id
+    assert {row.field: (row.this, row.nearest) for row in changed.miss.differences} == {
+        "options.warmup_ms": (7, 200),
+        "seed": (3, 0),
+    }
+
+
+def test_nothing_of_another_tenant_is_near(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    scene.run(node, build_id)
+    rival = Scene.on(scene.farm, "rival")
+    miss = planned(rival)[Stage.CHECK].miss
+
+    assert miss is not None
+    assert (miss.nearest_key, miss.differences) == (None, [])
+
+
+def test_a_plan_refuses_what_a_submit_would_refuse(scene: Scene) -> None:
+    with pytest.raises(NotServed) as refused:
+        planned(scene)
+
+    assert refused.value.code == "target_not_served"
+
+
+def test_a_plan_that_waits_says_so(scene: Scene) -> None:
+    waits = target(scene, wait_for_node=60)
+
+    assert waits.backend_version is None
+    assert {job.outcome for job in waits.jobs} == {"wait"}
