@@ -17,10 +17,14 @@ PARAMETER = "code"
 
 @dataclass
 class Given:
-    """The codes of a tree of source files, and the expressions that could not be read."""
+    """The codes of a tree of source files, and the expressions that could not be read.
+
+    ``texts`` has every text constant of the files but for the register's own.
+    """
 
     codes: dict[str, set[str]] = field(default_factory=dict)
     composed: dict[str, set[str]] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
 
     def add(self, code: str, place: str) -> None:
         """Note where a code is given."""
@@ -34,6 +38,12 @@ def codes_of(files: Iterable[Path], root: Path) -> Given:
     constants = {name: value for tree in trees.values() for name, value in _constants(tree)}
     given = Given()
     for path, tree in trees.items():
+        if path.name != "codes.py":
+            given.texts |= {
+                node.value
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            }
         # A private name is known in its own file only; two files may use it differently.
         for expression in _expressions(tree, public | dict(_takers(tree))):
             place = f"{path.relative_to(root)}:{expression.lineno}"

@@ -2,80 +2,125 @@
 
 from __future__ import annotations
 
+import re
+import types
+import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
+from enginefarm import spec
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
 
 _SHOWN = 10
+_UNIONS = (typing.Union, types.UnionType)
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 def explain(error: ValidationError, model: type[BaseModel] | None = None) -> InvalidRequest:
-    """Return the error that people read; ``model`` helps to name the nearest field."""
-    return explain_rows(error.errors(include_url=False), model)
+    """Return the error that people read, for a body that does not fit ``model``.
+
+    Without ``model`` it is the class of ``enginefarm.spec`` that the error names.
+    """
+    known = model or getattr(spec, error.title, None)
+    return explain_rows(error.errors(include_url=False), known)
 
 
 def explain_rows(
     rows: Sequence[Mapping[str, Any]], model: type[BaseModel] | None = None
 ) -> InvalidRequest:
-    """As :func:`explain`, from the rows of a pydantic or FastAPI error."""
-    first = rows[0]
-    path = _path(first["loc"])
+    """As :func:`explain`, from the rows of a pydantic or FastAPI error.
+
+    A misspelt field is told first: it often is why another is missing.
+    """
+    first = min(rows, key=lambda row: row["type"] != "extra_forbidden")
+    loc = [part for part in first["loc"] if part != "body"]
     said: list[JsonValue] = [
-        {"field": _path(row["loc"]), "problem": str(row["msg"])} for row in rows[:_SHOWN]
+        {"field": _path(row["loc"]), "problem": _plain(row["msg"])} for row in rows[:_SHOWN]
     ]
     if first["type"] == "extra_forbidden":
-        name = str(first["loc"][-1])
-        known = _fields_at(model, first["loc"][:-1])
         return InvalidRequest(
-            f"There is no field {path!r}.",
+            f"There is no field {_path(loc)!r}.",
             code="unknown_field",
-            fix=did_you_mean(name, known) if known else "Remove it.",
+            fix=_nearest_field(str(loc[-1]), _type_at(model, loc[:-1])),
             errors=said,
         )
+    if first["type"] == "missing":
+        return InvalidRequest(
+            f"The field {_path(loc)!r} is missing.",
+            code="missing_field",
+            fix="Add it; /openapi.json says what it is.",
+            errors=said,
+        )
+    what = f"field {_path(loc)!r}" if loc else "body"
     return InvalidRequest(
-        f"Field {path!r} cannot be right: {_sentence(str(first['msg']))}",
-        code="missing_field" if first["type"] == "missing" else "invalid_field",
-        fix="See the schema under /openapi.json.",
+        f"The {what} cannot be right.",
+        code="invalid_field",
+        why=f"{_plain(first['msg'])}.",
+        fix=_nearest_value(first),
         errors=said,
     )
 
 
-def _sentence(message: str) -> str:
-    text = message.removeprefix("Value error, ").rstrip(".")
-    return f"{text[:1].lower()}{text[1:]}."
+def _nearest_field(name: str, here: object) -> str:
+    if _is_model(here):
+        return did_you_mean(name, here.model_fields)
+    return "Leave it out."
+
+
+def _nearest_value(row: Mapping[str, Any]) -> str:
+    """Name the nearest of a few allowed values, where that is what the field wants."""
+    allowed = _QUOTED.findall(str(row.get("ctx", {}).get("expected", "")))
+    given = row.get("input")
+    if allowed and isinstance(given, str):
+        return did_you_mean(given[:80], allowed)
+    return "Mend it; /openapi.json says what it may be."
+
+
+def _plain(message: str) -> str:
+    text = str(message).removeprefix("Value error, ").rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _path(loc: Sequence[Any]) -> str:
-    parts = [part for part in loc if part != "body"]
     text = ""
-    for part in parts:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    for part in (part for part in loc if part != "body"):
+        shown = str(part)[:80]
+        text += f"[{part}]" if isinstance(part, int) else f".{shown}" if text else shown
     return text or "body"
 
 
-def _fields_at(model: type[BaseModel] | None, loc: Sequence[Any]) -> list[str]:
-    """Return the fields of the object at a place of a model, as far as its types tell."""
-    here: Any = model
+def _type_at(model: object, loc: Sequence[Any]) -> object:
+    """Return the type of what is at a place of a model, as far as its annotations tell."""
+    here = model
     for part in loc:
-        if part == "body" or here is None:
-            continue
-        if isinstance(part, int):
-            continue  # an element of a list: its type was unwrapped with the field
-        row = here.model_fields.get(part) if _is_model(here) else None
-        here = _model_in(row.annotation) if row is not None else None
-    return sorted(here.model_fields) if _is_model(here) else []
+        here = _step(_bare(here), part)
+    return _bare(here)
 
 
-def _model_in(annotation: Any) -> Any:  # noqa: ANN401 - a type expression
-    if _is_model(annotation):
-        return annotation
-    inner = getattr(annotation, "__args__", ())
-    return next((found for found in map(_model_in, inner) if found is not None), None)
+def _step(here: object, part: object) -> object:
+    if _is_model(here):
+        field = here.model_fields.get(str(part))
+        return field.annotation if field is not None else None
+    arguments = typing.get_args(here)
+    if typing.get_origin(here) is dict:
+        return arguments[1]
+    return arguments[0] if arguments else None
 
 
-def _is_model(value: Any) -> bool:  # noqa: ANN401 - a type expression
+def _bare(kind: object) -> object:
+    """Return a type without its annotations and without the None beside it."""
+    while True:
+        origin = typing.get_origin(kind)
+        if origin is typing.Annotated:
+            kind = typing.get_args(kind)[0]
+        elif origin in _UNIONS:
+            kind = next(each for each in typing.get_args(kind) if each is not type(None))
+        else:
+            return kind
+
+
+def _is_model(value: object) -> typing.TypeGuard[type[BaseModel]]:
     return isinstance(value, type) and issubclass(value, BaseModel)

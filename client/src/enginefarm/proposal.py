@@ -1,0 +1,71 @@
+"""Propose a profile for a model that needs one: a place to start, never a silent default. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from enginefarm.spec import Profile, ShapeRange
+from enginefarm.views import TensorView
+
+# Cautious: small enough to build on a laptop. What the traffic is like, only people know.
+_BATCH = (1, 1, 8)
+_SEQUENCE = (16, 128, 512)
+_IMAGE_SIDE = (160, 320, 640)
+_OTHER = (16, 64, 256)
+_PAST = (1, 128, 512)
+_IMAGE_RANK = 4
+_MAX_CHANNELS = 4
+_WORDS = re.compile(r"[a-z]+")
+_BATCH_WORDS = frozenset({"batch", "bs", "n", "b", "batchsize"})
+_PAST_WORDS = frozenset({"past", "cache", "kv"})
+_SEQUENCE_WORDS = frozenset(
+    {"seq", "sequence", "length", "len", "seqlen", "time", "frames", "tokens", "samples"}
+)
+_SIDE_WORDS = frozenset({"height", "width", "h", "w", "image"})
+
+
+def propose(inputs: Sequence[TensorView]) -> Profile:
+    """Return a profile for the dynamic inputs, with one range for each name of a dimension."""
+    chosen: dict[str, tuple[int, int, int]] = {}
+    profile: dict[str, ShapeRange] = {}
+    for row in inputs:
+        if all(isinstance(dim, int) for dim in row.shape):
+            continue
+        ranges = [_range(row, axis, chosen) for axis in range(len(row.shape))]
+        low, usual, high = ([each[which] for each in ranges] for which in range(3))
+        profile[row.name] = ShapeRange(min=low, opt=usual, max=high)
+    return profile
+
+
+def _range(
+    row: TensorView, axis: int, chosen: dict[str, tuple[int, int, int]]
+) -> tuple[int, int, int]:
+    dim = row.shape[axis]
+    if isinstance(dim, int):
+        return dim, dim, dim
+    guess = _guess(row, axis, set(_WORDS.findall((dim or "").lower())))
+    return guess if dim is None else chosen.setdefault(dim, guess)
+
+
+def _guess(row: TensorView, axis: int, words: set[str]) -> tuple[int, int, int]:
+    for known, range_ in (
+        (_BATCH_WORDS, _BATCH),
+        (_PAST_WORDS, _PAST),
+        (_SEQUENCE_WORDS, _SEQUENCE),
+        (_SIDE_WORDS, _IMAGE_SIDE),
+    ):
+        if words & known:
+            return range_
+    if axis == 0:
+        return _BATCH
+    if _is_image(row) and axis in {2, 3}:
+        return _IMAGE_SIDE
+    whole_numbers = row.dtype in {"int64", "int32"}
+    return _SEQUENCE if whole_numbers else _OTHER
+
+
+def _is_image(row: TensorView) -> bool:
+    """Tell by its four dimensions, the second of which counts colours."""
+    colours = row.shape[1] if len(row.shape) == _IMAGE_RANK else None
+    return isinstance(colours, int) and colours <= _MAX_CHANNELS
