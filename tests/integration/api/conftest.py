@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import structlog
@@ -15,6 +14,7 @@ from sqlalchemy import Engine, event
 
 from api.app import create_app
 from api.settings import ApiSettings
+from storage.objects import S3Objects
 from tasks.farm import Farm
 from tests.integration.api.served import TOKEN, Served
 
@@ -28,46 +28,60 @@ def plain_logs() -> Iterator[None]:
     structlog.reset_defaults()
 
 
+@pytest.fixture(scope="session")
+def values(
+    postgres_url: str,
+    valkey_url: str,
+    s3: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, object]:
+    """Return the settings of a small farm."""
+    return {
+        "database_url": postgres_url,
+        "valkey_url": valkey_url,
+        "enrolment_token": TOKEN,
+        "spool_dir": tmp_path_factory.mktemp("spool"),
+        "max_model_bytes": 4 << 20,
+        "max_dataset_bytes": 1 << 20,
+        "max_dataset_expanded_bytes": 4 << 20,
+        **s3,
+    }
+
+
+@pytest.fixture(scope="session")
+def standing(values: dict[str, object], objects: S3Objects) -> Iterator[tuple[str, ApiSettings]]:
+    """Serve the API as ``python -m api`` makes it, once for all tests."""
+    assert objects, "the bucket is there before the API is"
+    settings = ApiSettings.model_validate(values)
+    url, stop = _run(settings, None)
+    yield url, settings
+    stop()
+
+
 @pytest.fixture
-def serve(
-    farm: Farm, postgres_url: str, valkey_url: str, s3: dict[str, str], tmp_path: Path
-) -> Iterator[Callable[..., Served]]:
-    """Return a function that serves the API with settings of its own."""
+def api(farm: Farm, standing: tuple[str, ApiSettings]) -> Served:
+    """Return the standing API, over a database that is empty."""
+    url, settings = standing
+    return Served(url, farm, settings)
+
+
+@pytest.fixture
+def serve(farm: Farm, values: dict[str, object]) -> Iterator[Callable[..., Served]]:
+    """Return a function that serves the API with settings or a farm of its own."""
     stops: list[Callable[[], None]] = []
 
     def start(*, farm: Farm = farm, **settings: object) -> Served:
-        spool = tmp_path / "spool"
-        spool.mkdir(exist_ok=True)
-        values = (
-            {
-                "database_url": postgres_url,
-                "valkey_url": valkey_url,
-                "enrolment_token": TOKEN,
-                "spool_dir": spool,
-                "max_model_bytes": 4 << 20,
-                "max_dataset_bytes": 1 << 20,
-                "max_dataset_expanded_bytes": 4 << 20,
-            }
-            | s3
-            | settings
-        )
-        made = ApiSettings.model_validate(values)
+        made = ApiSettings.model_validate(values | settings)
         url, stop = _run(made, farm)
         stops.append(stop)
-        return Served(url, farm, made, spool)
+        return Served(url, farm, made)
 
     yield start
     for stop in stops:
         stop()
 
 
-@pytest.fixture
-def api(serve: Callable[..., Served]) -> Served:
-    """The API with the settings of a small farm."""
-    return serve()
-
-
-def _run(settings: ApiSettings, farm: Farm) -> tuple[str, Callable[[], None]]:
+def _run(settings: ApiSettings, farm: Farm | None) -> tuple[str, Callable[[], None]]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         create_app(settings, farm),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -25,7 +24,6 @@ class Served:
     url: str
     farm: Farm
     settings: ApiSettings
-    spool: Path
 
     def key(self, *scopes: Scope, tenant: str = "acme", expires_at: datetime | None = None) -> str:
         """Return the text of a new key."""
@@ -60,4 +58,5 @@ class Served:
 
     def left(self) -> list[str]:
         """Return what uploads left behind in the spool folder."""
-        return sorted(path.name for path in self.spool.rglob("*"))
+        assert self.settings.spool_dir is not None
+        return sorted(path.name for path in self.settings.spool_dir.rglob("*"))

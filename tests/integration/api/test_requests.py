@@ -124,7 +124,10 @@ def test_ready_names_what_is_away(serve: Callable[..., Served], farm: Farm, api:
     assert checks["valkey"]["error"] == "valkey_away"
 
 
-def test_the_numbers_count_requests_by_route_and_builds_by_state(api: Served) -> None:
+def test_the_numbers_count_requests_by_route_and_builds_by_state(
+    serve: Callable[..., Served],
+) -> None:
+    api = serve()
     artifact(api.farm, api.tenant())
 
     with api.client(Scope.READ) as client:
