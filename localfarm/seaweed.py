@@ -65,7 +65,8 @@ class Seaweed:
             [str(_binary()), "-logtostderr=true", "server", *self._options()],
             log=self._log,
             environment=inherited_environment(),
-            cwd=self._data,  # where it looks for security.toml
+            # Where it looks for security.toml; and a unix socket's path must be short.
+            cwd=self._data,
         )
 
     def stop(self, child: Child) -> None:
@@ -97,7 +98,7 @@ class Seaweed:
 
     def _options(self) -> list[str]:
         options = {
-            "dir": str(self._data / "volumes"),
+            "dir": "volumes",
             "ip": HOST,
             "ip.bind": HOST,
             "master.peers": "none",
@@ -108,11 +109,11 @@ class Seaweed:
             "filer": "true",
             "filer.disableDirListing": "true",
             "filer.exposeDirectoryData": "false",
-            "filer.localSocket": str(self._data / "filer.sock"),
+            "filer.localSocket": "filer.sock",
             "s3": "true",
             "s3.config": "s3.json",
             "s3.autoCreateBucket": "false",
-            "s3.localSocket": str(self._data / "s3.sock"),
+            "s3.localSocket": "s3.sock",
             "s3.port.iceberg": "0",
             "s3.port.lance": "0",
         }

@@ -58,8 +58,10 @@ def test_valkey_wants_its_password(valkey_url: str) -> None:
         client.ping()
 
 
-def test_the_data_of_all_three_outlives_them(tmp_path: Path) -> None:
-    with running_services(tmp_path / "data") as services:
+def test_the_data_of_all_three_outlives_them_in_any_folder(tmp_path: Path) -> None:
+    # Longer than the path of a unix socket may be.
+    folder = tmp_path / ("long" * 30) / "a, b c"
+    with running_services(folder) as services:
         url = services.postgres.ensure_database("kept").replace("+psycopg", "")
         with psycopg.connect(url) as connection:
             connection.execute("CREATE TABLE kept AS SELECT 42 AS value")
@@ -69,7 +71,7 @@ def test_the_data_of_all_three_outlives_them(tmp_path: Path) -> None:
         bucket.create_bucket(Bucket="kept-bytes")
         bucket.put_object(Bucket="kept-bytes", Key="kept", Body=b"42")
 
-    with running_services(tmp_path / "data") as services:
+    with running_services(folder) as services:
         url = services.postgres.ensure_database("kept").replace("+psycopg", "")
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT value FROM kept").fetchone() == (42,)
