@@ -1,98 +1,154 @@
+"""Progress through the real Valkey, and without it."""
+
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import redis
+from structlog.testing import capture_logs
 
 from enginefarm.errors import Unavailable
-from storage.ids import new_id
 from storage.progress import ProgressStreams
 
-NOWHERE = "redis://127.0.0.1:1/0"
+pytestmark = pytest.mark.services
+BLOCK_MS = 30_000
 
 
 @pytest.fixture
 def streams(valkey_url: str) -> Iterator[ProgressStreams]:
-    made = ProgressStreams(valkey_url)
-    yield made
-    made.close()
+    streams = ProgressStreams(valkey_url)
+    yield streams
+    streams.close()
+
+
+@pytest.fixture
+def away() -> Iterator[ProgressStreams]:
+    streams = ProgressStreams("redis://127.0.0.1:1/0")
+    yield streams
+    streams.close()
+
+
+@pytest.fixture
+def build() -> str:
+    """Return a build that no other test has told of."""
+    return f"bld_{secrets.token_hex(8)}"
 
 
 def read(
-    streams: ProgressStreams, build_id: str, after: str = "0"
-) -> list[tuple[str, dict[str, object]]]:
-    async def once() -> list[tuple[str, dict[str, object]]]:
+    streams: ProgressStreams, build: str, after: str = "0", block_ms: int = 1
+) -> list[tuple[str, dict[str, Any]]]:
+    async def once() -> list[tuple[str, dict[str, Any]]]:
         try:
-            return await streams.read(build_id, after, block_ms=50)
+            return await streams.read(build, after, block_ms)
         finally:
             await streams.aclose()
 
     return asyncio.run(once())
 
 
-def test_a_watcher_reads_what_was_published_in_order(streams: ProgressStreams) -> None:
-    build_id, job_id = new_id("bld"), new_id("job")
-    for fraction in (0.1, 0.2):
-        streams.publish(build_id, job_id, {"fraction": fraction})
-    streams.wake(build_id)
-    entries = [data for _, data in read(streams, build_id)]
-    assert entries == [
-        {"job": job_id, "data": {"fraction": 0.1}},
-        {"job": job_id, "data": {"fraction": 0.2}},
-        {},
+def test_watchers_read_what_was_published_in_its_order(
+    streams: ProgressStreams, build: str
+) -> None:
+    streams.publish(build, "job_1", {"fraction": 0.25, "phase": "naïve"})
+    streams.publish(build, "job_2", {"fraction": 0.5})
+
+    assert [entry for _, entry in read(streams, build)] == [
+        {"job": "job_1", "data": {"fraction": 0.25, "phase": "naïve"}},
+        {"job": "job_2", "data": {"fraction": 0.5}},
     ]
 
 
-def test_a_watcher_goes_on_where_it_stopped(streams: ProgressStreams) -> None:
-    build_id = new_id("bld")
-    streams.publish(build_id, "job_a", {"fraction": 0.1})
-    ((seen, _),) = read(streams, build_id)
-    again = ProgressStreams(streams._url)
-    again.publish(build_id, "job_a", {"fraction": 0.2})
-    ((_, data),) = read(again, build_id, seen)
-    again.close()
-    assert data == {"job": "job_a", "data": {"fraction": 0.2}}
+def test_a_watcher_goes_on_where_it_was(streams: ProgressStreams, build: str) -> None:
+    for number in range(3):
+        streams.publish(build, "job_1", {"fraction": number})
+    (first, _), *_ = read(streams, build)
+
+    rest = read(streams, build, first)
+
+    assert [entry["data"]["fraction"] for _, entry in rest] == [1, 2]
+    assert read(streams, build, rest[-1][0]) == []
 
 
-def test_a_watcher_of_one_build_hears_nothing_of_another(streams: ProgressStreams) -> None:
-    streams.publish(new_id("bld"), "job_a", {"fraction": 0.1})
-    assert read(streams, new_id("bld")) == []
+def test_a_wake_carries_nothing(streams: ProgressStreams, build: str) -> None:
+    streams.wake(build)
+
+    assert [entry for _, entry in read(streams, build)] == [{}]
 
 
-def test_the_latest_progress_of_each_job_is_known(streams: ProgressStreams) -> None:
-    build_id, first, second, third = new_id("bld"), new_id("job"), new_id("job"), new_id("job")
-    streams.publish(build_id, first, {"fraction": 0.1})
-    streams.publish(build_id, first, {"fraction": 0.9})
-    streams.publish(build_id, second, {"fraction": 0.5})
-    assert streams.latest([first, second, third]) == {
-        first: {"fraction": 0.9},
-        second: {"fraction": 0.5},
-    }
+def test_a_build_is_told_of_itself_alone(streams: ProgressStreams, build: str) -> None:
+    streams.publish(f"{build}_other", "job_1", {})
+
+    assert read(streams, build) == []
+
+
+def test_a_waiting_watcher_is_told_at_once(streams: ProgressStreams, build: str) -> None:
+    async def watch() -> list[tuple[str, dict[str, Any]]]:
+        waiting = asyncio.create_task(streams.read(build, "$", BLOCK_MS))
+        with redis.Redis.from_url(streams._url) as client:
+            while not waiting.done() and not _someone_waits(client):  # noqa: ASYNC110 - Valkey's news
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(streams.wake, build)
+        try:
+            return await waiting
+        finally:
+            await streams.aclose()
+
+    assert [entry for _, entry in asyncio.run(watch())] == [{}]
+
+
+def _someone_waits(client: redis.Redis) -> bool:
+    clients: Any = client.client_list()
+    return any("b" in row["flags"] for row in clients)
+
+
+def test_the_latest_of_each_job_is_known(streams: ProgressStreams, build: str) -> None:
+    one, two, three = (f"{build}_{number}" for number in range(3))
+    streams.publish(build, one, {"fraction": 0.1})
+    streams.publish(build, one, {"fraction": 0.9})
+    streams.publish(build, two, {"fraction": 0.5})
+
+    assert streams.latest([one, two, three]) == {one: {"fraction": 0.9}, two: {"fraction": 0.5}}
     assert streams.latest([]) == {}
 
 
-def test_a_stream_is_capped_and_expires(streams: ProgressStreams) -> None:
-    build_id, job_id = new_id("bld"), new_id("job")
-    for number in range(1500):
-        streams.publish(build_id, job_id, {"number": number})
-    name = f"progress:{build_id}"
-    assert 1000 <= int(str(streams._sync.xlen(name))) < 1200
-    assert 0 < int(str(streams._sync.ttl(name))) <= 24 * 3600
-    assert 0 < int(str(streams._sync.ttl(f"progress:job:{job_id}"))) <= 24 * 3600
+def test_a_stream_is_capped_and_everything_expires(streams: ProgressStreams, build: str) -> None:
+    for number in range(1300):
+        streams.wake(build) if number % 2 else streams.publish(build, build, {"n": number})
+
+    with redis.Redis.from_url(streams._url) as client:
+        length: Any = client.xlen(f"progress:{build}")
+        ends: list[Any] = [client.ttl(f"progress:{name}") for name in (build, f"job:{build}")]
+
+    assert 1000 <= length < 1200
+    assert all(0 < seconds <= 24 * 3600 for seconds in ends)
 
 
-def test_a_job_goes_on_while_valkey_is_away() -> None:
-    streams = ProgressStreams(NOWHERE)
-    streams.publish("bld_a", "job_a", {"fraction": 0.1})
-    streams.wake("bld_a")
-    assert streams.latest(["job_a"]) == {}
+def test_without_valkey_a_job_goes_on_and_the_log_says_so(away: ProgressStreams) -> None:
+    with capture_logs() as logs:
+        away.publish("bld_1", "job_1", {"fraction": 0.5})
+        away.wake("bld_1")
+        latest = away.latest(["job_1"])
+
+    assert latest == {}
+    assert [row["event"] for row in logs] == [
+        "progress_not_published",
+        "watchers_not_woken",
+        "progress_not_read",
+    ]
 
 
-def test_a_watcher_is_told_that_valkey_is_away() -> None:
-    streams = ProgressStreams(NOWHERE)
-    with pytest.raises(Unavailable) as refused:
-        read(streams, "bld_a")
-    assert refused.value.code == "valkey_away"
-    with pytest.raises(Unavailable):
-        streams.ping()
+def test_without_valkey_a_watcher_is_told(away: ProgressStreams) -> None:
+    with pytest.raises(Unavailable) as watched:
+        read(away, "bld_1")
+    with pytest.raises(Unavailable) as pinged:
+        away.ping()
+
+    assert (watched.value.code, pinged.value.code) == ("valkey_away", "valkey_away")
+
+
+def test_a_ping_is_answered(streams: ProgressStreams) -> None:
+    streams.ping()
