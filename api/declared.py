@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.uploads import ReceivedFile, Upload
-from enginefarm.digest import repr_digest
+from enginefarm.digest import repr_digest, require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
 
@@ -29,16 +29,23 @@ def require_digest_sent(sent: Upload, file: ReceivedFile, header: str | None) ->
     """Refuse a file whose bytes are not those of the ``digest`` field or ``Repr-Digest`` header.
 
     Raises:
-        InvalidRequest: code ``digest_mismatch``.
+        InvalidRequest: code ``digest_mismatch``, or ``invalid_digest`` for a field that is none.
     """
     field = sent.fields.get("digest")
-    if field in (None, file.digest) and header in (None, repr_digest(file.digest)):
-        return
-    raise InvalidRequest(
-        f"The file {file.name!r} does not have the digest that was sent with it.",
-        code="digest_mismatch",
-        why=f"It arrived as {file.digest}.",
-        fix="Send it again; if this repeats, the digest is of another file.",
-        expected=field or header,
-        actual=file.digest,
-    )
+    expected = [require_digest(field)] if field is not None else []
+    for expectation in [*expected, *_in_header(header)]:
+        if expectation not in (file.digest, repr_digest(file.digest)):
+            raise InvalidRequest(
+                f"The file {file.name!r} does not have the digest that was sent with it.",
+                code="digest_mismatch",
+                why=f"It arrived as {file.digest}.",
+                fix="Send it again; if this repeats, the digest is of another file.",
+                expected=expectation,
+                actual=file.digest,
+            )
+
+
+def _in_header(header: str | None) -> list[str]:
+    """Return the sha-256 members of a ``Repr-Digest``; others are not ours to judge (RFC 9530)."""
+    members = [member.strip() for member in (header or "").split(",")]
+    return [member for member in members if member.lower().startswith("sha-256=")]

@@ -23,6 +23,7 @@ REQUEST_ID = "X-Request-Id"
 _PLAIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _QUIET = {"/healthz", "/readyz", "/metrics"}
 _GONE = 499
+_METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 log = structlog.get_logger(__name__)
 
 
@@ -58,7 +59,9 @@ class ObserveRequests:
     def _tell(self, scope: Scope, watch: _Watch) -> None:
         route = getattr(scope.get("route"), "path", "none")
         status = watch.status or _GONE
-        self.measures.request(scope["method"], route, status, watch.seconds_to_answer())
+        # A stranger may invent methods; each would be a time series of its own.
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self.measures.request(method, route, status, watch.seconds_to_answer())
         level = log.debug if scope["path"] in _QUIET else log.info
         level(
             "request_answered",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
+import anyio
 from fastapi import Request
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -69,7 +70,9 @@ async def received(
             raise _empty()
         yield sink.upload
     finally:
-        await run_in_threadpool(folder.cleanup)
+        # Also when the server is being stopped, nothing stays behind.
+        with anyio.CancelScope(shield=True):
+            await run_in_threadpool(folder.cleanup)
 
 
 def require_plain(name: str, what: str) -> str:

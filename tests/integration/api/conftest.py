@@ -51,7 +51,7 @@ def values(
 @pytest.fixture(scope="session")
 def standing(values: dict[str, object], objects: S3Objects) -> Iterator[tuple[str, ApiSettings]]:
     """Serve the API as ``python -m api`` makes it, once for all tests."""
-    assert objects, "the bucket is there before the API is"
+    objects.ensure_bucket()  # it is there before the API is
     settings = ApiSettings.model_validate(values)
     url, stop = _run(settings, None)
     yield url, settings

@@ -10,6 +10,7 @@ import structlog
 
 from enginefarm.state import Scope
 from storage import catalogue
+from storage.database import Database
 from storage.progress import ProgressStreams
 from tasks.farm import Farm
 from tests.integration.api.made import artifact
@@ -124,6 +125,21 @@ def test_ready_names_what_is_away(serve: Callable[..., Served], farm: Farm, api:
     assert checks["valkey"]["error"] == "valkey_away"
 
 
+def test_without_the_database_the_answer_is_try_again(
+    serve: Callable[..., Served], farm: Farm, api: Served
+) -> None:
+    nowhere = Database("postgresql+psycopg://nobody@127.0.0.1:9/none")
+    lame = serve(farm=dataclasses.replace(farm, database=nowhere))
+
+    with lame.with_text(api.key(Scope.READ)) as client:
+        answer = client.get("/v1/builds")
+    nowhere.dispose()
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_away")
+    assert answer.headers["retry-after"] == "5"
+    assert "nobody" not in answer.text
+
+
 def test_the_numbers_count_requests_by_route_and_builds_by_state(
     serve: Callable[..., Served],
 ) -> None:
@@ -132,6 +148,7 @@ def test_the_numbers_count_requests_by_route_and_builds_by_state(
 
     with api.client(Scope.READ) as client:
         client.get("/v1/builds/bld_none")
+        client.request("BREW", "/coffee")
         text = client.get("/metrics").text
 
     labels = 'method="GET",route="/v1/builds/{build_id}",status="404"'
@@ -140,6 +157,7 @@ def test_the_numbers_count_requests_by_route_and_builds_by_state(
     assert "enginefarm_outbox_unsent 0.0" in text
     assert "enginefarm_http_request_seconds_bucket" in text
     assert "bld_none" not in text
+    assert 'method="other"' in text
 
 
 def test_a_json_body_above_the_limit_is_refused_unread(serve: Callable[..., Served]) -> None:

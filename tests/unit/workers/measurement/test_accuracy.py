@@ -69,7 +69,7 @@ def test_an_engine_that_gives_no_number_fails_every_measure(value: float) -> Non
     assert found.snr_db is not None
     assert found.snr_db < -100
     assert found.cosine is not None
-    assert abs(found.cosine) < 0.9
+    assert abs(found.cosine) < 0.6  # it would be 0.85 if the hole were taken for a zero
     assert not found.exact
 
 
