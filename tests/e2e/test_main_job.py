@@ -142,7 +142,7 @@ def test_a_killed_node_costs_one_attempt(running_farm: RunningFarm, model: str) 
 
     assert end["state"] == "succeeded"
     attempts = next(job["attempts"] for job in end["jobs"] if job["stage"] == "benchmark")
-    assert [attempt["state"] for attempt in attempts] == ["failed", "uploaded"]
+    assert [attempt["state"] for attempt in attempts] == ["failed", "succeeded"]
     assert attempts[0]["failure"]["code"] == "node_lost"
 
 

@@ -44,6 +44,8 @@ _DTYPES = (
     ("float8e8m0", 8),
     ("uint2", 2),
     ("int2", 2),
+    ("float6e2m3", 6),
+    ("float6e3m2", 6),
 )
 MAX_NAME_BYTES = 4096
 MAX_TEXT_BYTES = 64 << 20
