@@ -81,15 +81,19 @@ def ask(
     ] = None,
 ) -> BuildView | PlanView:
     """Ask for one model to be built for each target, measured, gated, signed and published."""
-    caller = entrance.caller()
-    if dry_run or explain:
-        response.status_code = 200
-        return submit.plan(entrance.farm, caller.tenant_id, spec, explain=explain)
-    build_id, existed = submit.submit(entrance.farm, caller.tenant_id, spec, idempotency_key)
-    response.status_code = 200 if existed else 201
-    response.headers["Location"] = f"/v1/builds/{build_id}"
-    with entrance.farm.database.transaction() as session:
-        return view_of(session, entrance, caller, build_id)
+    with entrance.transaction() as (session, caller):
+        if dry_run or explain:
+            response.status_code = 200
+            return submit.plan(session, caller.tenant_id, spec, explain=explain)
+        accepted = submit.submit(
+            session, entrance.farm.policy, caller.tenant_id, spec, idempotency_key
+        )
+        response.status_code = 200 if accepted.existed else 201
+        response.headers["Location"] = f"/v1/builds/{accepted.build.id}"
+        # A new build has no attempts and no progress to ask for.
+        asked = entrance if accepted.existed else None
+        around = _around(session, caller, accepted.jobs, asked)
+        return views.build(accepted.build, accepted.jobs, around)
 
 
 @router.get("", summary="List builds", responses=problems(*KEYED))

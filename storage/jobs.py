@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, exists, func, select, update
+from sqlalchemy import and_, exists, func, inspect, select, update
 from sqlalchemy.orm import aliased
 
 from enginefarm.errors import NotFound
@@ -45,16 +45,22 @@ def lock(session: Session, job_id: str) -> Job | None:
 
 
 def compare_and_set(session: Session, job: Job, goal: JobState, values: dict[str, Any]) -> bool:
-    """Move a job if it still is where ``job`` says; tell whether it was."""
-    moved = session.execute(
+    """Move a job if it still is where ``job`` says; tell whether it was.
+
+    A job that this transaction has made and not yet written is seen by nobody else: it moves in
+    memory and is written once, where it got to.
+    """
+    if inspect(job).pending:
+        for name, value in {"state": goal, **values}.items():
+            setattr(job, name, value)
+        return True
+    moved = session.scalar(
         update(Job)
         .where(Job.id == job.id, Job.state == job.state, Job.attempt == job.attempt)
         .values(state=goal, **values)
-        .returning(Job.id)
-        .execution_options(synchronize_session=False)
-    ).scalar()
-    if moved is not None:
-        session.refresh(job)
+        .returning(Job)
+        .execution_options(synchronize_session=False, populate_existing=True)
+    )
     return moved is not None
 
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
 from enginefarm.state import ArtifactState, BuildState, JobState, NodeState
 
@@ -220,6 +220,8 @@ class Job(Base):
     beat_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
+    build: Mapped[Build] = relationship()
+
 
 class Attempt(Base):
     """One run of a job on one node."""
@@ -258,6 +260,8 @@ class Outbox(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     sent_at: Mapped[datetime | None]
 
+    job: Mapped[Job] = relationship()
+
 
 class Event(Base):
     """What happened to a build, numbered without gaps within it."""
@@ -271,6 +275,8 @@ class Event(Base):
     kind: Mapped[str] = mapped_column(String(16))
     data: Mapped[dict[str, Any]]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    build: Mapped[Build] = relationship()
 
 
 class Artifact(Base):

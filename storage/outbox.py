@@ -16,7 +16,7 @@ def add(session: Session, job: Job, not_before: datetime | None = None) -> None:
     session.add(
         Outbox(
             tenant_id=job.tenant_id,
-            job_id=job.id,
+            job=job,
             attempt=job.attempt,
             queue=job.queue,
             not_before=not_before or now(),

@@ -41,6 +41,8 @@ def attempts_of_jobs(session: Session, job_ids: Collection[str]) -> dict[str, li
 
 def artifacts(session: Session, tenant_id: str, digests: Collection[str]) -> dict[str, Artifact]:
     """Return those of a tenant's artifacts that have these digests."""
+    if not digests:
+        return {}
     rows = session.scalars(
         select(Artifact).where(Artifact.tenant_id == tenant_id, Artifact.digest.in_(digests))
     )

@@ -18,10 +18,11 @@ from storage import access, artifacts, blobs, builds, catalogue, events, jobs, s
 from storage.database import now
 from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Node, Outbox
 from storage.signing import StatementSigner
-from tasks import submit
 from tasks.farm import Farm
 from tasks.publish import publish_due
 from tasks.settle import settle_due
+from tasks.submit import Accepted
+from tasks.submit import submit as submit_build
 from tests.integration.tasks.fake_node import FakeNode
 
 CPU = "onnxruntime@cpu"
@@ -72,8 +73,11 @@ class Scene:
         return BuildSpec.model_validate(body)
 
     def submit(self, *targets: str, key: str | None = None, **fields: object) -> str:
-        made, _ = submit.submit(self.farm, self.tenant_id, self.spec(*targets, **fields), key)
-        return made
+        return self.accept(self.spec(*targets, **fields), key).build.id
+
+    def accept(self, spec: BuildSpec, key: str | None = None) -> Accepted:
+        with self.farm.database.transaction() as session:
+            return submit_build(session, self.farm.policy, self.tenant_id, spec, key)
 
     def build(self, build_id: str) -> Build:
         with self.farm.database.transaction() as session:
