@@ -35,10 +35,10 @@ from securesystemslib.signer import (  # type: ignore[attr-defined]  # it has no
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 
+from enginefarm.attestation import PAYLOAD_TYPE
 from enginefarm.digest import canonical_json
 from enginefarm.errors import Conflict, NotFound, Unavailable
 from enginefarm.manifest import BUNDLE_TYPE
-from enginefarm.provenance import PAYLOAD_TYPE
 from storage.database import Session, now
 from storage.models import SigningKey
 

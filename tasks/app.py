@@ -23,15 +23,6 @@ UNHURRIED = 6
 def make_app(broker_url: str, *, publisher: bool = False) -> Celery:
     """Return the application; a ``publisher`` gives up quickly, since the outbox tries again."""
     app = Celery("enginefarm", broker=broker_url, set_as_current=False)
-    transport: dict[str, Any] = {
-        "visibility_timeout": VISIBILITY_S,
-        "socket_timeout": 30,
-        "socket_connect_timeout": 3,
-        "socket_keepalive": True,
-        "health_check_interval": 10,
-    }
-    if publisher:
-        transport |= {"socket_timeout": 3, "max_retries": 1, "interval_start": 0.1}
     app.conf.update(
         task_serializer="json",
         accept_content=["json"],
@@ -58,10 +49,23 @@ def make_app(broker_url: str, *, publisher: bool = False) -> Celery:
         broker_connection_max_retries=None,
         broker_connection_timeout=3,
         task_publish_retry=False,
-        broker_transport_options=transport,
+        broker_transport_options=_transport(publisher=publisher),
         worker_hijack_root_logger=False,
     )
     return app
+
+
+def _transport(*, publisher: bool) -> dict[str, Any]:
+    transport: dict[str, Any] = {
+        "visibility_timeout": VISIBILITY_S,
+        "socket_timeout": 30,
+        "socket_connect_timeout": 3,
+        "socket_keepalive": True,
+        "health_check_interval": 10,
+    }
+    if publisher:
+        transport |= {"socket_timeout": 3, "max_retries": 1, "interval_start": 0.1}
+    return transport
 
 
 def ring(app: Celery, message: Ring, queue: str, *, priority: int, shown: dict[str, str]) -> None:

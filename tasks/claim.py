@@ -41,33 +41,38 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
             outbox.add(session, job, now() + timedelta(seconds=farm.policy.decline_pause_s))
             _log.info("claim_declined", job=job.id, node=node.name, why=unfit)
             return ClaimReply(assignment=None, declined=unfit)
-        token, kept = lease.new_token()
-        move(
-            session,
-            job,
-            JobState.RUNNING,
-            node_id=node_id,
-            lease_sha256=kept,
-            lease_until=lease.until(farm.policy.lease_s),
-            started_at=now(),
-            beat_at=now(),
-        )
-        attempts.start(session, job, node_id)
-        assignment = Assignment(
-            job_id=job.id,
-            attempt=job.attempt,
-            build_id=job.build_id,
-            stage=Stage(job.stage),
-            target=Target.parse(job.target),
-            lease_token=token,
-            lease_s=farm.policy.lease_s,
-            heartbeat_s=farm.policy.heartbeat_s,
-            limits=JobLimits(running_s=job.limits["running_s"], silent_s=job.limits["silent_s"]),
-            recipe=job.recipe or {},
-            inputs=_inputs(session, farm, build, job),
-        )
+        assignment = _assign(session, farm, node, build, job)
     farm.progress.wake(build.id)
     return ClaimReply(assignment=assignment)
+
+
+def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) -> Assignment:
+    """Start the attempt under a lease of its own; the token leaves the farm only in the answer."""
+    token, kept = lease.new_token()
+    move(
+        session,
+        job,
+        JobState.RUNNING,
+        node_id=node.id,
+        lease_sha256=kept,
+        lease_until=lease.until(farm.policy.lease_s),
+        started_at=now(),
+        beat_at=now(),
+    )
+    attempts.start(session, job, node.id)
+    return Assignment(
+        job_id=job.id,
+        attempt=job.attempt,
+        build_id=job.build_id,
+        stage=Stage(job.stage),
+        target=Target.parse(job.target),
+        lease_token=token,
+        lease_s=farm.policy.lease_s,
+        heartbeat_s=farm.policy.heartbeat_s,
+        limits=JobLimits(running_s=job.limits["running_s"], silent_s=job.limits["silent_s"]),
+        recipe=job.recipe or {},
+        inputs=_inputs(session, farm, build, job),
+    )
 
 
 def _unfit(session: Session, node: Node, job: Job) -> str | None:

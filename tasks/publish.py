@@ -12,6 +12,7 @@ from functools import partial
 
 import structlog
 
+from enginefarm.attestation import PREDICATE_TYPE
 from enginefarm.errors import Failure, FarmError, Unavailable
 from enginefarm.manifest import CONFIG_TYPE, MANIFEST_TYPE, REPORT_TYPE
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
@@ -25,7 +26,7 @@ from tasks.conclude import conclude
 from tasks.farm import Farm
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
-from tasks.statement import PREDICATE_TYPE, statement_for
+from tasks.statement import statement_for
 
 _log = structlog.get_logger()
 

@@ -1,3 +1,5 @@
+"""The migrations on a real PostgreSQL: they make the rows, once, whoever starts first."""
+
 from __future__ import annotations
 
 import subprocess

@@ -1,3 +1,5 @@
+"""What the farm signs verifies, and its key files stay private and are never overwritten."""
+
 from __future__ import annotations
 
 import base64

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import canonical_json
 from enginefarm.errors import NotFound, Unavailable, VerificationFailed
-from enginefarm.provenance import PREDICATE_TYPE, STATEMENT_TYPE, verify_bundle
+from enginefarm.provenance import verify_bundle
 from enginefarm.views import TrustKey
 from storage import signing
 from storage.database import Database

@@ -1,3 +1,5 @@
+"""A cancelled build leaves nothing to do, and takes nothing from the builds that share its work."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor

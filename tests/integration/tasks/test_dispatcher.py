@@ -1,3 +1,5 @@
+"""Rings go out once, the urgent ones first, and none is lost while the broker is away."""
+
 from __future__ import annotations
 
 import base64

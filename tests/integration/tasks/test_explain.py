@@ -1,3 +1,5 @@
+"""A plan says what a submit would do and why something is built again, and writes nothing."""
+
 from __future__ import annotations
 
 import pytest

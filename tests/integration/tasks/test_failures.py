@@ -1,3 +1,5 @@
+"""Whose fault a failure is decides what happens next; nothing unmet or unverified is published."""
+
 from __future__ import annotations
 
 import pytest

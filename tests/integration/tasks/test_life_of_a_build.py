@@ -1,3 +1,5 @@
+"""A build from submit to a signed artifact, from the cache, joined, and raced for."""
+
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor

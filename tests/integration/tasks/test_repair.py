@@ -1,3 +1,5 @@
+"""What crashed or fell silent is noticed and repaired; what is healthy is left alone."""
+
 from __future__ import annotations
 
 import pytest

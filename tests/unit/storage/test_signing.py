@@ -30,9 +30,10 @@ from securesystemslib.signer import (  # type: ignore[attr-defined]  # it has no
     SSlibKey,
 )
 
+from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import canonical_json
 from enginefarm.errors import Conflict, Unavailable
-from enginefarm.provenance import PREDICATE_TYPE, STATEMENT_TYPE, verify_bundle
+from enginefarm.provenance import verify_bundle
 from enginefarm.views import TrustKey
 from storage.signing import StatementSigner, create_key_files
 

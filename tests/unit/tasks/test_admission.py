@@ -1,3 +1,5 @@
+"""What cannot be right is refused at submit, with the right word."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,5 @@
+"""How messages travel: once, as JSON, on the declared queues only."""
+
 from __future__ import annotations
 
 from celery import Celery

@@ -1,3 +1,5 @@
+"""Two recipes are compared field by field, each difference named by its path."""
+
 from __future__ import annotations
 
 from typing import Any

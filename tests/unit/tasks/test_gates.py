@@ -1,3 +1,5 @@
+"""Gates are held against the worst that was measured; what was not measured meets none."""
+
 from __future__ import annotations
 
 from typing import Any

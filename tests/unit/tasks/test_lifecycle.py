@@ -1,3 +1,5 @@
+"""Every state against every move, and who is tried again."""
+
 from __future__ import annotations
 
 from itertools import product

@@ -1,3 +1,5 @@
+"""The control loops outlive trouble, end when told and are fair to each other."""
+
 from __future__ import annotations
 
 import threading

@@ -1,3 +1,5 @@
+"""Which stages a target goes through follows from what the live nodes can do."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""A key changes exactly with what decides the output."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""A result that the next stage could not use is refused when it comes."""
+
 from __future__ import annotations
 
 import copy

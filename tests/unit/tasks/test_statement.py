@@ -1,3 +1,5 @@
+"""The provenance names who built what from what, and marks what is only reported."""
+
 from __future__ import annotations
 
 from dataclasses import replace

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from pydantic import JsonValue, ValidationError
 
 from enginefarm.cli import arguments
+from enginefarm.cli import submit_options as options
 from enginefarm.cli.display import upload_progress
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.session import connect
@@ -20,55 +20,27 @@ from enginefarm.spec import BuildSpec, Profile, Unmeasured
 from enginefarm.spec_errors import explain as explain_invalid
 from enginefarm.views import BuildView
 
-_MANY = "Repeatable."
-
 
 def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     ctx: typer.Context,
-    model: Annotated[str, typer.Argument(help="An .onnx file, or the digest of a model.")],
-    target: Annotated[
-        list[str], typer.Option("--target", "-t", help=f"backend@architecture. {_MANY}")
-    ],
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="input=min:opt:max, as x=1x3x160x160:1x3x320x480:4x3x960x960; other inputs after "
-            "a comma. An input named again begins the next profile. Repeatable."
-        ),
-    ] = None,
-    gate: Annotated[
-        list[str] | None,
-        typer.Option(help="As 'cosine>=0.999' or 'onnxruntime@cpu:latency_p99_ms<=5'. Repeatable."),
-    ] = None,
-    if_unmeasured: Annotated[
-        Unmeasured, typer.Option(help="What a gate does when nothing can measure it.")
-    ] = Unmeasured.FAIL,
-    label: Annotated[list[str] | None, typer.Option(help="key=value. Repeatable.")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="As compile.optimization_level=3. Repeatable.")
-    ] = None,
-    synthetic: Annotated[
-        list[str] | None,
-        typer.Option(help="How to make an input up: ids=0:30521 or sr=16000. Repeatable."),
-    ] = None,
-    evaluation: Annotated[
-        str | None, typer.Option(help="An .npz file of inputs, or the digest of a dataset.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")] = 0,
-    name: Annotated[str | None, typer.Option(help="Name to show for the model.")] = None,
-    priority: Annotated[int, typer.Option(min=0, max=9, help="0 is the most urgent.")] = 5,
-    wait_for_node: Annotated[
-        str, typer.Option(help="How long to wait for a node that serves a target: 10m, 2h.")
-    ] = "0",
+    model: options.Model,
+    target: options.Targets,
+    profile: options.Profiles = None,
+    gate: options.Gates = None,
+    if_unmeasured: options.IfUnmeasured = Unmeasured.FAIL,
+    label: options.Labels = None,
+    option: options.Options = None,
+    synthetic: options.Synthetic = None,
+    evaluation: options.Evaluation = None,
+    seed: options.Seed = 0,
+    name: options.Name = None,
+    priority: options.Priority = 5,
+    wait_for_node: options.WaitForNode = "0",
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only plan; build nothing.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Plan, and say what differs from the nearest build.")
-    ] = False,
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="The same key asks for the same build only once.")
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Watch until it is over.")] = False,
+    dry_run: options.DryRun = False,
+    explain: options.Explain = False,
+    idempotency_key: options.IdempotencyKey = None,
+    watch: options.Watch = False,
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
@@ -83,20 +55,18 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "labels": dict[str, JsonValue](arguments.labels(label or [])),
         "wait_for_node": arguments.seconds(wait_for_node),
     }
-    # What is misspelt is told before a long upload, not after.
-    _spec({"model": f"sha256:{'0' * 64}", **asked})
+    _refuse_what_is_misspelt(asked)
     with connect(ctx) as farm:
-        asked["model"] = _model(farm, model, name)
-        asked["evaluation"] = _dataset(farm, evaluation)
-        spec = _spec(asked)
+        asked |= {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
         if dry_run or explain:
-            _plan(farm, spec, explain=explain, as_json=as_json)
-            return
-        build, existed = farm.builds.submit(spec, idempotency_key)
-        if watch:
-            remark(f"build {build.id}")
-            watch_to_its_end(farm, build.id, as_json=as_json)
-        _accepted(build, existed=existed, as_json=as_json)
+            _plan(farm, _spec(asked), explain=explain, as_json=as_json)
+        else:
+            _ask(farm, _spec(asked), idempotency_key, watch=watch, as_json=as_json)
+
+
+def _refuse_what_is_misspelt(asked: dict[str, JsonValue]) -> None:
+    """Tell it before a long upload, not after."""
+    _spec({"model": f"sha256:{'0' * 64}", **asked})
 
 
 def _spec(asked: dict[str, JsonValue]) -> BuildSpec:
@@ -135,6 +105,14 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
         print_json(plan)
     else:
         stdout().print(plan_table(plan))
+
+
+def _ask(farm: FarmClient, spec: BuildSpec, key: str | None, *, watch: bool, as_json: bool) -> None:
+    build, existed = farm.builds.submit(spec, key)
+    if watch:
+        remark(f"build {build.id}")
+        watch_to_its_end(farm, build.id, as_json=as_json)
+    _accepted(build, existed=existed, as_json=as_json)
 
 
 def _accepted(build: BuildView, *, existed: bool, as_json: bool) -> None:

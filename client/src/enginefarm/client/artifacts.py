@@ -11,12 +11,12 @@ from contextlib import contextmanager
 
 import httpx
 
+from enginefarm.attestation import MAX_BUNDLE_BYTES
 from enginefarm.client.transport import Transport
 from enginefarm.digest import require_digest
 from enginefarm.errors import FarmError, VerificationFailed
 from enginefarm.install.source import BlobPart
 from enginefarm.manifest import MAX_MANIFEST_BYTES
-from enginefarm.provenance import MAX_BUNDLE_BYTES
 from enginefarm.state import ArtifactState
 from enginefarm.views import ArtifactView
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
+from enginefarm.attestation import MAX_BUNDLE_BYTES
 from enginefarm.digest import digest_of
 from enginefarm.errors import VerificationFailed
 from enginefarm.install.files import digest_mismatch, read_small, require_file, require_size
 from enginefarm.manifest import MAX_MANIFEST_BYTES, EngineConfig, Manifest
-from enginefarm.provenance import MAX_BUNDLE_BYTES, VerifiedArtifact, verify_artifact
+from enginefarm.provenance import VerifiedArtifact, verify_artifact
 from enginefarm.views import TrustKey
 
 MANIFEST, CONFIG, PROVENANCE = "manifest.json", "config.json", "provenance.sigstore.json"

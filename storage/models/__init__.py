@@ -1,0 +1,27 @@
+"""The rows, gathered: who uses one takes it from here, and migrations compare all of them.
+
+Every row that belongs to somebody carries its tenant.
+"""
+
+from storage.models.base import Base
+from storage.models.catalogue import ApiKey, Blob, Dataset, Model, Node, Tenant
+from storage.models.release import Artifact, Attestation, SigningKey
+from storage.models.work import Attempt, Build, Event, Job, Outbox
+
+__all__ = [
+    "ApiKey",
+    "Artifact",
+    "Attempt",
+    "Attestation",
+    "Base",
+    "Blob",
+    "Build",
+    "Dataset",
+    "Event",
+    "Job",
+    "Model",
+    "Node",
+    "Outbox",
+    "SigningKey",
+    "Tenant",
+]

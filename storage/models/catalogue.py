@@ -1,0 +1,93 @@
+"""Who is here and what they brought: tenants, keys, nodes, blobs, models, datasets."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, func
+from sqlalchemy.orm import Mapped, mapped_column
+
+from enginefarm.state import NodeState
+from storage.models.base import Base, words
+
+
+class Tenant(Base):
+    """Who owns rows."""
+
+    __tablename__ = "tenants"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ApiKey(Base):
+    """An access key; only the sha256 of its secret is kept."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), index=True)
+    name: Mapped[str]
+    secret_sha256: Mapped[bytes]
+    scopes: Mapped[list[Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+
+
+class Node(Base):
+    """A machine that takes jobs. Nodes serve every tenant."""
+
+    __tablename__ = "nodes"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    credential_sha256: Mapped[bytes]
+    state: Mapped[NodeState] = mapped_column(words(NodeState))
+    description: Mapped[dict[str, Any]]
+    queues: Mapped[list[Any]]
+    enrolled_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Blob(Base):
+    """Bytes in the bucket, by digest, and the tenant that may read them."""
+
+    __tablename__ = "blobs"
+
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    size: Mapped[int] = mapped_column(BigInteger)
+    media_type: Mapped[str]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Model(Base):
+    """A model: its digest is that of the canonical list of its files."""
+
+    __tablename__ = "models"
+
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    size: Mapped[int] = mapped_column(BigInteger)
+    files: Mapped[list[Any]]
+    interface: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Dataset(Base):
+    """Named arrays, kept as one ``.npz`` blob without pickles."""
+
+    __tablename__ = "datasets"
+
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    size: Mapped[int] = mapped_column(BigInteger)
+    samples: Mapped[int]
+    arrays: Mapped[list[Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -1,0 +1,152 @@
+"""What was asked for and how it goes: builds, jobs, attempts, rings, events.
+
+A job's ``state`` is written only through ``tasks.moves`` (compare-and-set on state and attempt).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, UniqueConstraint, func, text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from enginefarm.state import BuildState, JobState
+from storage.models.base import Base, words
+
+
+class Build(Base):
+    """What a person asked for."""
+
+    __tablename__ = "builds"
+    __table_args__ = (
+        UniqueConstraint("tenant_id", "idempotency_key"),
+        Index("ix_builds_tenant_id_id", "tenant_id", "id"),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    state: Mapped[BuildState] = mapped_column(words(BuildState))
+    model_digest: Mapped[str]
+    model_name: Mapped[str]
+    spec: Mapped[dict[str, Any]]
+    priority: Mapped[int]
+    labels: Mapped[dict[str, Any]]
+    idempotency_key: Mapped[str | None]
+    request_digest: Mapped[str]
+    event_seq: Mapped[int] = mapped_column(server_default=text("0"), default=0)
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    cancelled_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class Job(Base):
+    """One stage of a build on one target."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        UniqueConstraint("build_id", "target", "stage"),
+        Index("ix_jobs_state_queue", "state", "queue"),
+        Index("ix_jobs_tenant_id_key", "tenant_id", "key"),
+        Index("ix_jobs_joined_to", "joined_to"),
+        Index(
+            "uq_jobs_live_key",
+            "tenant_id",
+            "key",
+            unique=True,
+            postgresql_where=text(
+                "key IS NOT NULL AND joined_to IS NULL "
+                "AND state IN ('queued', 'running', 'uploaded')"
+            ),
+        ),
+    )
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    build_id: Mapped[str] = mapped_column(ForeignKey("builds.id"))
+    target: Mapped[str]
+    stage: Mapped[str] = mapped_column(String(16))
+    position: Mapped[int] = mapped_column(Integer)
+    state: Mapped[JobState] = mapped_column(words(JobState))
+    attempt: Mapped[int] = mapped_column(default=0)
+    failures: Mapped[int] = mapped_column(default=0)
+    priority: Mapped[int]
+    key: Mapped[str | None]
+    recipe: Mapped[dict[str, Any] | None]
+    queue: Mapped[str | None]
+    backend_version: Mapped[str | None]
+    cached_from: Mapped[str | None]
+    joined_to: Mapped[str | None]
+    note: Mapped[str | None]
+    result: Mapped[dict[str, Any] | None]
+    failure: Mapped[dict[str, Any] | None]
+    node_id: Mapped[str | None] = mapped_column(ForeignKey("nodes.id"))
+    lease_sha256: Mapped[bytes | None]
+    lease_until: Mapped[datetime | None]
+    cancel_requested_at: Mapped[datetime | None]
+    wait_until: Mapped[datetime | None]
+    not_before: Mapped[datetime | None]
+    limits: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    queued_at: Mapped[datetime | None]
+    started_at: Mapped[datetime | None]
+    beat_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+    build: Mapped[Build] = relationship()
+
+
+class Attempt(Base):
+    """One run of a job on one node."""
+
+    __tablename__ = "attempts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    node_id: Mapped[str | None] = mapped_column(ForeignKey("nodes.id"))
+    state: Mapped[JobState] = mapped_column(words(JobState))
+    failure: Mapped[dict[str, Any] | None]
+    machine: Mapped[dict[str, Any] | None]
+    log_digest: Mapped[str | None]
+    log_size: Mapped[int | None] = mapped_column(BigInteger)
+    log_tail: Mapped[str] = mapped_column(default="", server_default="")
+    started_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    finished_at: Mapped[datetime | None]
+
+
+class Outbox(Base):
+    """A ring that must be sent, written in the transaction that queued the job."""
+
+    __tablename__ = "outbox"
+    __table_args__ = (
+        Index("ix_outbox_unsent", "id", postgresql_where=text("sent_at IS NULL")),
+        Index("ix_outbox_job_id", "job_id"),
+    )
+
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"))
+    attempt: Mapped[int]
+    queue: Mapped[str]
+    not_before: Mapped[datetime] = mapped_column(server_default=func.now())
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    sent_at: Mapped[datetime | None]
+
+    job: Mapped[Job] = relationship()
+
+
+class Event(Base):
+    """What happened to a build, numbered without gaps within it."""
+
+    __tablename__ = "events"
+
+    build_id: Mapped[str] = mapped_column(ForeignKey("builds.id"), primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
+    job_id: Mapped[str | None]
+    kind: Mapped[str] = mapped_column(String(16))
+    data: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    build: Mapped[Build] = relationship()
