@@ -6,11 +6,13 @@ they could mean another folder. Writing happens in a worker thread, a mebibyte a
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -21,10 +23,11 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 
-from enginefarm.errors import InvalidRequest
+from enginefarm.errors import InvalidRequest, Unavailable
 
 RAW = "application/octet-stream"
 _BATCH = 1 << 20
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MAX_FIELD = 4096
 _MAX_FIELDS = 16
 _MAX_NAME = 128
@@ -58,14 +61,18 @@ async def received(
     Raises:
         InvalidRequest: codes ``bad_multipart``, ``bad_file_name``, ``empty_upload``.
         TooLarge: the body is above its path's limit.
+        Unavailable: code ``spool_full``.
     """
     folder = await run_in_threadpool(tempfile.TemporaryDirectory, prefix="upload-", dir=spool)
     try:
         sink = _sink(request, Path(folder.name), raw_name, max_files)
         try:
             await _pour(request, sink)
+        except OSError as error:
+            raise _no_room(error) from error
         finally:
-            sink.close()
+            with suppress(OSError):  # what is still buffered does not fit, either
+                sink.close()
         if not sink.upload.files:
             raise _empty()
         yield sink.upload
@@ -278,6 +285,17 @@ def _bad_multipart(why: str) -> InvalidRequest:
         code="bad_multipart",
         why=why,
         fix="Send each file as a part named 'file' with a file name: curl -F file=@model.onnx.",
+    )
+
+
+def _no_room(error: OSError) -> Exception:
+    if error.errno not in _NO_ROOM:
+        return error
+    return Unavailable(
+        "The farm has no room to take the upload in.",
+        code="spool_full",
+        why=f"{os.strerror(error.errno)}.",
+        fix="Try again later; the operator must free the disk of ENGINEFARM_SPOOL_DIR.",
     )
 
 

@@ -73,10 +73,21 @@ def succeeded_with_key(session: Session, tenant_id: str, key: str) -> Job | None
             Job.key == key,
             Job.state == JobState.SUCCEEDED,
             Job.result.is_not(None),
+            Job.withdrawn_at.is_(None),
             Job.cached_from.is_(None),
         )
         .order_by(Job.finished_at.desc())
         .limit(1)
+    )
+
+
+def withdraw(session: Session, job: Job) -> None:
+    """Let no later job take this one's result, or the result it took itself, from the cache."""
+    session.execute(
+        update(Job)
+        .where(Job.id.in_([job.id, job.cached_from or job.id]), Job.withdrawn_at.is_(None))
+        .values(withdrawn_at=now())
+        .execution_options(synchronize_session=False)
     )
 
 

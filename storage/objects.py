@@ -54,6 +54,9 @@ class Objects(Protocol):
     def confirm(self, digest: str, size: int) -> None:
         """Make sure that the object is there, whole and unharmed."""
 
+    def remove(self, digest: str) -> None:
+        """Remove an object; one that is not there is no trouble."""
+
     def read(self, digest: str, limit: int) -> bytes:
         """Return an object of at most ``limit`` bytes."""
 
@@ -191,6 +194,11 @@ class S3Objects:
             )
         if info.checksum_ok is False or digest_of_chunks(self.stream(digest)) != digest:
             raise _corrupt(digest)
+
+    def remove(self, digest: str) -> None:
+        """Remove an object; one that is not there is no trouble."""
+        with answering():
+            self._client.delete_object(Bucket=self._bucket, Key=_key(digest))
 
     def read(self, digest: str, limit: int) -> bytes:
         """Return an object of at most ``limit`` bytes, its digest checked."""

@@ -59,7 +59,7 @@ def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) ->
         started_at=now(),
         beat_at=now(),
     )
-    attempts.start(session, job, node.id)
+    attempts.start(session, job, node.id, kept)
     return Assignment(
         job_id=job.id,
         attempt=job.attempt,

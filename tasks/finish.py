@@ -42,12 +42,15 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         tenant = _tenant_of(session, job_id)
         builds.lock_tenant(session, tenant)
         found = locked(session, job_id)
-        job = found[1] if found else None
-        if job is not None and _told_before(job, node_id, message):
-            return FinishReply(state=job.state)
-        job = lease.require(job, node_id, message.attempt, message.lease_token)
+        answered = _answered_before(session, node_id, job_id, message)
+        if answered is not None:
+            return FinishReply(state=answered)
+        job = lease.require(
+            found[1] if found else None, node_id, message.attempt, message.lease_token
+        )
         build = found[0] if found else builds.lock(session, job.build_id)
         touched = _end(session, farm.policy, build, job, message)
+        attempts.answer(session, job, message.attempt)
         state = job.state
     for build_id in touched:
         farm.progress.wake(build_id)
@@ -87,10 +90,14 @@ def _tenant_of(session: Session, job_id: str) -> str:
     return job.tenant_id if job is not None else ""
 
 
-def _told_before(job: Job, node_id: str, message: FinishRequest) -> bool:
-    return job.state is not JobState.RUNNING and lease.speaks_for(
-        job, node_id, message.attempt, message.lease_token
-    )
+def _answered_before(
+    session: Session, node_id: str, job_id: str, message: FinishRequest
+) -> JobState | None:
+    """Return what the node was told when it ended this attempt, whatever came of the job since."""
+    attempt = attempts.find(session, job_id, message.attempt)
+    if attempt is None or not lease.speaks_for(attempt, node_id, message.lease_token):
+        return None
+    return attempt.answered
 
 
 def _end(

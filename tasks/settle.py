@@ -17,6 +17,7 @@ from tasks.farm import Farm, Policy
 from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
+from tasks.proof import prove_blobs
 from tasks.results import check_result
 
 _log = structlog.get_logger()
@@ -56,8 +57,7 @@ def _verify(farm: Farm, job: Job) -> JobFailed | None:
     """Return what is wrong with an uploaded job, if anything is."""
     result = job.result or {}
     try:
-        for file in result["outputs"]:
-            farm.objects.confirm(file["digest"], file["size"])
+        prove_blobs(farm, [(file["digest"], file["size"]) for file in result["outputs"]])
         check_result(Stage(job.stage), Target.parse(job.target), result)
     except JobFailed as error:
         return error

@@ -79,6 +79,7 @@ class Job(Base):
     joined_to: Mapped[str | None]
     note: Mapped[str | None]
     result: Mapped[dict[str, Any] | None]
+    withdrawn_at: Mapped[datetime | None]
     failure: Mapped[dict[str, Any] | None]
     node_id: Mapped[str | None] = mapped_column(ForeignKey("nodes.id"))
     lease_sha256: Mapped[bytes | None]
@@ -111,6 +112,8 @@ class Attempt(Base):
     log_digest: Mapped[str | None]
     log_size: Mapped[int | None] = mapped_column(BigInteger)
     log_tail: Mapped[str] = mapped_column(default="", server_default="")
+    lease_sha256: Mapped[bytes | None]
+    answered: Mapped[JobState | None] = mapped_column(words(JobState))
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
 

@@ -20,7 +20,7 @@ from enginefarm.manifest import (
     Manifest,
 )
 from enginefarm.state import ArtifactState, BuildState, JobState
-from storage import blobs, ids
+from storage import artifacts, blobs, ids
 from storage.models import Artifact, Attestation, Build, Job
 from tasks.farm import Farm
 
@@ -107,7 +107,8 @@ def artifact(
         session.flush()
         session.add(_job(tenant_id, build_id, job_id))
         session.flush()
-        session.add(
+        artifacts.add(
+            session,
             Artifact(
                 tenant_id=tenant_id,
                 digest=manifest.digest,
@@ -120,9 +121,8 @@ def artifact(
                 manifest=manifest.render(),
                 report=None,
                 size=len(engine),
-            )
-        )
-        session.add(
+            ),
+            [row.digest for row in (manifest.config, *manifest.layers)],
             Attestation(
                 tenant_id=tenant_id,
                 artifact_digest=manifest.digest,
@@ -130,7 +130,7 @@ def artifact(
                 predicate_type="https://slsa.dev/provenance/v1",
                 keyid="0" * 64,
                 bundle=b'{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json"}',
-            )
+            ),
         )
     return Published(
         manifest.digest, manifest.render(), engine, digest_of(engine), build_id, job_id

@@ -17,6 +17,7 @@ from enginefarm.views import TrustKey
 from storage import access, artifacts, blobs, builds, catalogue, events, jobs, signing
 from storage.database import now
 from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Node, Outbox
+from storage.objects import S3Objects
 from storage.signing import StatementSigner
 from tasks.farm import Farm
 from tasks.publish import publish_due
@@ -67,6 +68,11 @@ class Scene:
     def signer(self) -> StatementSigner:
         assert self.farm.signer is not None
         return self.farm.signer
+
+    @property
+    def bucket(self) -> S3Objects:
+        assert isinstance(self.farm.objects, S3Objects)
+        return self.farm.objects
 
     def spec(self, *targets: str, **fields: object) -> BuildSpec:
         body = {"model": self.model, "targets": list(targets) or [CPU]} | fields
