@@ -25,6 +25,7 @@ from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
 from enginefarm.views import ModelView
 from storage import blobs, catalogue
+from tasks import quotas
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 MODEL_FILE = "model.onnx"
@@ -125,6 +126,9 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
     main.name = MODEL_FILE
     files = [main, *external]
     objects = entrance.farm.objects
+    with entrance.transaction() as (session, caller):
+        new = [file for file in files if not blobs.find(session, caller.tenant_id, file.digest)]
+        quotas.require_room_for_bytes(session, caller.tenant_id, sum(file.size for file in new))
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):

@@ -171,6 +171,31 @@ def with_lapsed_lease(session: Session) -> Sequence[str]:
     ).all()
 
 
+def end_leases(session: Session, node_id: str, started_before: datetime, but: list[str]) -> int:
+    """Let the leases of a node's jobs end now, except those of ``but``; return how many."""
+    ended = session.execute(
+        update(Job)
+        .where(
+            Job.node_id == node_id,
+            Job.state == JobState.RUNNING,
+            Job.started_at < started_before,
+            Job.lease_until > now(),
+            Job.id.not_in(but),
+        )
+        .values(lease_until=now())
+        .returning(Job.id)
+        .execution_options(synchronize_session=False)
+    )
+    return len(ended.all())
+
+
+def running_on(session: Session, node_id: str) -> Sequence[Job]:
+    """Return the jobs that run on a node."""
+    return session.scalars(
+        select(Job).where(Job.node_id == node_id, Job.state == JobState.RUNNING).order_by(Job.id)
+    ).all()
+
+
 def queued_too_long(session: Session) -> Sequence[str]:
     """Return the queued jobs whose pending clock has run out."""
     seconds = Job.limits["pending_s"].as_float()

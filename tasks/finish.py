@@ -9,13 +9,13 @@ import structlog
 from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
-from storage import attempts, blobs, builds, jobs
+from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
-from tasks.lifecycle import after_failure
+from tasks.lifecycle import NODES_SPOILT, after_failure
 from tasks.messages import FinishReply, FinishRequest, OutputFile
 from tasks.moves import locked, move
 from tasks.release import enqueue
@@ -131,8 +131,9 @@ def fail_attempt(
     """Try a job again, or end it, by whose fault the failure is and how often it has failed."""
     job.failures += 1
     session.flush()
-    nodes = len(attempts.failed_on(session, job))
-    goal = after_failure(failure.blame, job.failures, policy.max_attempts, nodes)
+    spoilt = attempts.failed_on(session, job)
+    goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
+    _count_fault(session, policy, job, failure, spoilt)
     _log.info(
         "attempt_failed",
         job=job.id,
@@ -148,10 +149,24 @@ def fail_attempt(
         return {build.id}
     if failure.blame is not Blame.PERSON:
         failure = failure.model_copy(
-            update={"context": {**failure.context, "attempts": job.failures, "nodes": nodes}}
+            update={"context": {**failure.context, "attempts": job.failures, "nodes": len(spoilt)}}
         )
     move(session, job, JobState.FAILED, failure=_dumped(failure))
     return conclude(session, build, job)
+
+
+def _count_fault(
+    session: Session, policy: Policy, job: Job, failure: Failure, spoilt: frozenset[str]
+) -> None:
+    """Hold a fault against its node, until the job turns out to spoil every node it meets."""
+    if failure.blame is not Blame.NODE or job.node_id is None:
+        return
+    if len(spoilt) >= NODES_SPOILT:
+        nodes.forgive(session, spoilt)
+        return
+    note = f"{policy.node_faults} failures in a row; the last: {failure.message}"
+    if nodes.blame(session, job.node_id, policy.node_faults, note):
+        _log.error("node_out_of_service", node=job.node_id, why=note)
 
 
 def _result(message: FinishRequest) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import structlog
 from enginefarm.errors import JobFailed
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.target import Target
-from storage import attempts, blobs, builds, jobs
+from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks.conclude import conclude
@@ -72,6 +72,8 @@ def _move_on(
         attempts.judge(session, job, JobState.FAILED, failure.model_dump(mode="json"))
         return fail_attempt(session, policy, build, job, failure)
     attempts.judge(session, job, JobState.SUCCEEDED)
+    if job.node_id is not None:
+        nodes.forgive(session, [job.node_id])
     if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
         move(session, job, JobState.CANCELLED, note="cancelled")
     else:

@@ -16,6 +16,7 @@ from storage import builds, catalogue, events, jobs
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Build, Job, Model
+from tasks import quotas
 from tasks.admission import check_spec
 from tasks.datasets import check_against
 from tasks.explain import Explainer
@@ -23,6 +24,15 @@ from tasks.farm import Policy
 from tasks.moves import roll_up
 from tasks.plan import TargetPlan, plan_target
 from tasks.release import Ground, live_nodes, release_from
+
+
+@dataclass(frozen=True)
+class Requester:
+    """Who asks for a build: the tenant, by which access key, under which idempotency key."""
+
+    tenant_id: str
+    api_key_id: str | None = None
+    idempotency_key: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,17 +55,15 @@ def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = F
     return PlanView(model=spec.model, targets=targets)
 
 
-def submit(
-    session: Session,
-    policy: Policy,
-    tenant_id: str,
-    spec: BuildSpec,
-    idempotency_key: str | None = None,
-) -> Accepted:
+def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSpec) -> Accepted:
     """Accept a build, or return the one that was accepted under the idempotency key.
 
     Nobody can watch a build before it is committed, so nobody is woken.
+
+    Raises:
+        QuotaExceeded: the tenant has as many unfinished jobs as it may have.
     """
+    tenant_id, idempotency_key = requester.tenant_id, requester.idempotency_key
     # Nothing is written before the end: then each kind of row goes out in one statement, and no
     # row is locked while this waits for its turn.
     with session.no_autoflush:
@@ -70,7 +78,9 @@ def submit(
         model = admit(session, tenant_id, spec)
         build = _new_build(tenant_id, spec, model, body)
         build.idempotency_key, build.request_digest = idempotency_key, request
+        build.api_key_id = requester.api_key_id
         made = _start_all(session, policy, build, model, spec)
+        quotas.require_room_for_jobs(session, tenant_id, made)
     session.flush()
     return Accepted(build, made)
 

@@ -34,6 +34,8 @@ class Build(Base):
     labels: Mapped[dict[str, Any]]
     idempotency_key: Mapped[str | None]
     request_digest: Mapped[str]
+    api_key_id: Mapped[str | None]
+    bumped_at: Mapped[datetime | None]
     event_seq: Mapped[int] = mapped_column(server_default=text("0"), default=0)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     cancelled_at: Mapped[datetime | None]
@@ -101,6 +103,10 @@ class Attempt(Base):
     """One run of a job on one node."""
 
     __tablename__ = "attempts"
+    __table_args__ = (
+        Index("ix_attempts_finished_at", "finished_at"),
+        Index("ix_attempts_unfinished", "job_id", postgresql_where=text("finished_at IS NULL")),
+    )
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)

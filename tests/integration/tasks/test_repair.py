@@ -35,7 +35,7 @@ def test_a_lapsed_lease_gives_the_job_to_another_attempt(scene: Scene, node: Fak
             work = new.take(job)
         for speak in (
             lambda: node.beat(old),
-            lambda: node.slots(old),
+            lambda: node.places(old),
             lambda: node.end(old, JobState.FAILED),
             lambda: node.tell(old, message(old)),
         ):
