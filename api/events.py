@@ -8,6 +8,7 @@ Valkey it is only asked more slowly. The stream ends after the event that ends t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -129,10 +130,8 @@ async def _rows_after(
 async def _newest_entry(entrance: Entrance, build_id: str) -> str:
     """Return the id of the stream's last entry; it is capped, so reading through it is short."""
     newest = "0-0"
-    try:
+    # Without Valkey the feed finds out for itself, and asks the database instead.
+    with suppress(Unavailable):
         while entries := await entrance.farm.progress.read(build_id, newest, 1):
             newest = entries[-1][0]
-    except Unavailable:
-        # The feed finds out for itself, and asks the database instead.
-        pass
     return newest

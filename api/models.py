@@ -14,9 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from api import views
 from api.auth import Entrance, needs, settings_of
 from api.declared import require_digest_sent, require_known_fields
+from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Limit
-from api.uploads import RAW, ReceivedFile, Upload, received, require_plain, stem_of
+from api.uploads import RAW, ReceivedFile, Upload, received
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel, InvalidRequest
 from enginefarm.manifest import safe_file_name

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -23,6 +22,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 
+from api.names import require_plain
 from enginefarm.errors import InvalidRequest, Unavailable
 
 RAW = "application/octet-stream"
@@ -30,8 +30,6 @@ _BATCH = 1 << 20
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MAX_FIELD = 4096
 _MAX_FIELDS = 16
-_MAX_NAME = 128
-_UNSAFE = re.compile(r"[/\\:\x00-\x1f\x7f]")
 
 
 @dataclass
@@ -80,32 +78,6 @@ async def received(
         # Also when the server is being stopped, nothing stays behind.
         with anyio.CancelScope(shield=True):
             await run_in_threadpool(folder.cleanup)
-
-
-def require_plain(name: str, what: str) -> str:
-    """Return ``name`` if nobody could take it for a path or hide in it.
-
-    Raises:
-        InvalidRequest: code ``bad_file_name``.
-    """
-    plain = name.isprintable() and not _UNSAFE.search(name)
-    visible = not name.startswith((".", "-", " ")) and ".." not in name
-    if plain and visible and 0 < len(name) <= _MAX_NAME:
-        return name
-    raise InvalidRequest(
-        f"{name[:80]!r} cannot be used as {what}.",
-        code="bad_file_name",
-        why=f"A name is at most {_MAX_NAME} printable characters, without folders or colons, and "
-        "does not start with a dot, a dash or a space.",
-        fix="Give a plain name such as detector.onnx.",
-    )
-
-
-def stem_of(name: str, suffix: str) -> str:
-    """Return a file's name without ``suffix``, if anything is left of it."""
-    return (
-        name[: -len(suffix)] if name.lower().endswith(suffix) and name[1 : -len(suffix)] else name
-    )
 
 
 class _Sink(Protocol):

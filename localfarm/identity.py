@@ -7,6 +7,7 @@ is imported late: the services start meanwhile.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from enginefarm.errors import Unauthenticated
@@ -55,12 +56,9 @@ def _access_key(folder: Folder, database: Database) -> str:
 
     if folder.client_file.exists():
         known = read_client_file(folder)["key"]
-        try:
-            with database.transaction() as session:
-                access.authenticate(session, known)
-        except Unauthenticated:
-            pass  # Of a database that is gone: make another.
-        else:
+        # One that is refused is of a database that is gone: make another.
+        with suppress(Unauthenticated), database.transaction() as session:
+            access.authenticate(session, known)
             return known
     with database.transaction() as session:
         tenant = access.ensure_tenant(session, TENANT)

@@ -15,9 +15,10 @@ import sysconfig
 import time
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx
 import pytest
@@ -96,46 +97,53 @@ def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str
 def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
     """Start the farm, wait until it is ready, and end it cleanly."""
     folder = tmp_path_factory.mktemp("farm")
-    log = (folder / "up.log").open("wb")
+    data, log = folder / "data", folder / "up.log"
+    with log.open("wb") as sink, _started(data, sink) as process:
+
+        def ready() -> dict[str, str] | None:
+            if process.poll() is not None:
+                pytest.fail(f"the farm ended: {log.read_text()[-4000:]}")
+            return _words_of_a_ready_farm(data / "client.toml")
+
+        words = wait_until("the farm's start", 90, ready)
+        yield RunningFarm(data, words["url"], words["key"], Path(words["trust"]), process)
+
+
+@contextmanager
+def _started(data: Path, sink: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+    """Run ``localfarm up`` while the block runs; nothing of it outlives the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "localfarm", "up"],
         cwd=ROOT,
         env={
             **os.environ,
-            "ENGINEFARM_LOCAL_FOLDER": str(folder / "data"),
+            "ENGINEFARM_LOCAL_FOLDER": str(data),
             "ENGINEFARM_LOCAL_POLICY": json.dumps(SHORT_CLOCKS),
         },
-        stdout=log,
+        stdout=sink,
         stderr=subprocess.STDOUT,
     )
-    config = folder / "data" / "client.toml"
-
-    def ready() -> dict[str, str] | None:
-        if process.poll() is not None:
-            pytest.fail(f"the farm ended: {(folder / 'up.log').read_text()[-4000:]}")
-        if not config.exists():
-            return None
-        words: dict[str, str] = tomllib.loads(config.read_text())
-        try:
-            answer = httpx.get(f"{words['url']}/readyz", timeout=5)
-            nodes = httpx.get(
-                f"{words['url']}/v1/nodes", headers={"Authorization": f"Bearer {words['key']}"}
-            )
-        except httpx.TransportError:
-            return None
-        seen = nodes.is_success and any(node["state"] == "active" for node in nodes.json())
-        return words if answer.is_success and seen else None
-
     try:
-        words = wait_until("the farm's start", 90, ready)
-        yield RunningFarm(
-            folder / "data", words["url"], words["key"], Path(words["trust"]), process
-        )
+        yield process
     finally:
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(60)
         finally:
-            log.close()
             if process.poll() is None:
                 process.kill()
+
+
+def _words_of_a_ready_farm(config: Path) -> dict[str, str] | None:
+    """Return what the client file says, once the API is ready and a node is active."""
+    if not config.exists():
+        return None
+    words: dict[str, str] = tomllib.loads(config.read_text())
+    key = {"Authorization": f"Bearer {words['key']}"}
+    try:
+        answer = httpx.get(f"{words['url']}/readyz", timeout=5)
+        nodes = httpx.get(f"{words['url']}/v1/nodes", headers=key)
+    except httpx.TransportError:
+        return None
+    seen = nodes.is_success and any(node["state"] == "active" for node in nodes.json())
+    return words if answer.is_success and seen else None

@@ -94,19 +94,23 @@ class Bench:
             out=scratch / "out",
         )
         write_document(scratch / JOB_FILE, job)
-        log, progress = JobLog(1 << 20), list[dict[str, Any]]()
-        outcome = sandbox.run(
-            sandbox.child_command(scratch),
-            cwd=scratch,
-            environment=child_environment(scratch),
-            limits=LIMITS,
-            log=log,
-            on_progress=lambda said: progress.append(dict(said)),
-            stop=lambda: "cancelled" if stop(progress) else None,
-        )
-        path = scratch / RESULT_FILE
-        result = ChildResult.model_validate_json(path.read_bytes()) if path.exists() else None
-        return Ran(outcome, result, progress, log.render().decode(errors="replace"))
+        return _in_child(scratch, stop)
+
+
+def _in_child(scratch: Path, stop: Callable[[list[dict[str, Any]]], bool]) -> Ran:
+    log, progress = JobLog(1 << 20), list[dict[str, Any]]()
+    outcome = sandbox.run(
+        sandbox.child_command(scratch),
+        cwd=scratch,
+        environment=child_environment(scratch),
+        limits=LIMITS,
+        log=log,
+        on_progress=lambda said: progress.append(dict(said)),
+        stop=lambda: "cancelled" if stop(progress) else None,
+    )
+    path = scratch / RESULT_FILE
+    result = ChildResult.model_validate_json(path.read_bytes()) if path.exists() else None
+    return Ran(outcome, result, progress, log.render().decode(errors="replace"))
 
 
 def findings(ran: Ran) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
+from enginefarm.attestation import PREDICATE_TYPE
 from enginefarm.digest import digest_of
 from enginefarm.manifest import (
     CONFIG_TYPE,
@@ -87,7 +88,32 @@ def artifact(
 ) -> Published:
     """Put an artifact where the publisher puts it."""
     config = b"{}"
-    manifest = Manifest.of(
+    manifest = _manifest(config, engine)
+    build_id, job_id = ids.new_id("bld"), ids.new_id("job")
+    with farm.database.transaction() as session:
+        for data in (engine, config, manifest.render()):
+            farm.objects.put_bytes(digest_of(data), data, OCTETS)
+            blobs.record(session, tenant_id, digest_of(data), len(data), OCTETS)
+        # One after another: the rows have no relations by which the session could sort them.
+        for row in (
+            _build(tenant_id, build_id),
+            _job(tenant_id, build_id, job_id),
+        ):
+            session.add(row)
+            session.flush()
+        artifacts.add(
+            session,
+            _artifact(tenant_id, build_id, job_id, manifest, state),
+            [row.digest for row in (manifest.config, *manifest.layers)],
+            _attestation(tenant_id, job_id, manifest),
+        )
+    return Published(
+        manifest.digest, manifest.render(), engine, digest_of(engine), build_id, job_id
+    )
+
+
+def _manifest(config: bytes, engine: bytes) -> Manifest:
+    return Manifest.of(
         Descriptor(media_type=CONFIG_TYPE, digest=digest_of(config), size=len(config)),
         [
             Descriptor(
@@ -98,42 +124,34 @@ def artifact(
             )
         ],
     )
-    build_id, job_id = ids.new_id("bld"), ids.new_id("job")
-    with farm.database.transaction() as session:
-        for data in (engine, config, manifest.render()):
-            farm.objects.put_bytes(digest_of(data), data, OCTETS)
-            blobs.record(session, tenant_id, digest_of(data), len(data), OCTETS)
-        session.add(_build(tenant_id, build_id))
-        session.flush()
-        session.add(_job(tenant_id, build_id, job_id))
-        session.flush()
-        artifacts.add(
-            session,
-            Artifact(
-                tenant_id=tenant_id,
-                digest=manifest.digest,
-                state=state,
-                build_id=build_id,
-                job_id=job_id,
-                target="onnxruntime@cpu",
-                model_digest=digest_of(b"model"),
-                model_name="detector",
-                manifest=manifest.render(),
-                report=None,
-                size=len(engine),
-            ),
-            [row.digest for row in (manifest.config, *manifest.layers)],
-            Attestation(
-                tenant_id=tenant_id,
-                artifact_digest=manifest.digest,
-                job_id=job_id,
-                predicate_type="https://slsa.dev/provenance/v1",
-                keyid="0" * 64,
-                bundle=b'{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json"}',
-            ),
-        )
-    return Published(
-        manifest.digest, manifest.render(), engine, digest_of(engine), build_id, job_id
+
+
+def _artifact(
+    tenant_id: str, build_id: str, job_id: str, manifest: Manifest, state: ArtifactState
+) -> Artifact:
+    return Artifact(
+        tenant_id=tenant_id,
+        digest=manifest.digest,
+        state=state,
+        build_id=build_id,
+        job_id=job_id,
+        target="onnxruntime@cpu",
+        model_digest=digest_of(b"model"),
+        model_name="detector",
+        manifest=manifest.render(),
+        report=None,
+        size=sum(layer.size for layer in manifest.layers),
+    )
+
+
+def _attestation(tenant_id: str, job_id: str, manifest: Manifest) -> Attestation:
+    return Attestation(
+        tenant_id=tenant_id,
+        artifact_digest=manifest.digest,
+        job_id=job_id,
+        predicate_type=PREDICATE_TYPE,
+        keyid="0" * 64,
+        bundle=b'{"mediaType":"application/vnd.dev.sigstore.bundle.v0.3+json"}',
     )
 
 

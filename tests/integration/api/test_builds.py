@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import httpx
 import pytest
 
 from enginefarm.digest import digest_of
 from enginefarm.state import BuildState, JobState, Scope, Stage
 from enginefarm.views import ArtifactView, BuildPage, BuildView, PlanView
-from tasks.publish import publish_due
 from tasks.settle import settle_due
-from tests.integration.api.made import npz, onnx_model
-from tests.integration.api.node import ENGINE, VERSION, Node, enrol
+from tests.integration.api.asked import TARGET, run_to_the_end, submit, upload
+from tests.integration.api.made import onnx_model
+from tests.integration.api.node import ENGINE, VERSION, enrol
 from tests.integration.api.served import Served
-
-OCTETS = {"Content-Type": "application/octet-stream"}
-TARGET = "onnxruntime@cpu"
-
-
-def upload(client: httpx.Client, data: bytes | None = None) -> str:
-    answer = client.post("/v1/models", content=data or onnx_model(), headers=OCTETS)
-    assert answer.status_code in (200, 201), answer.text
-    digest: str = answer.json()["digest"]
-    return digest
-
-
-def submit(client: httpx.Client, **changes: Any) -> httpx.Response:  # noqa: ANN401 - JSON
-    model = changes.pop("model", None) or upload(client)
-    headers = changes.pop("headers", {})
-    body = {"model": model, "targets": [TARGET]} | changes
-    return client.post("/v1/builds", json=body, headers=headers)
-
-
-def run_to_the_end(api: Served, node: Node) -> None:
-    """Let the node and the control plane work until nothing is left to do."""
-    signer = api.farm.signer
-    assert signer is not None
-    for _ in range(20):
-        job_id = node.next_job()
-        if job_id is not None:
-            node.work(job_id)
-        if not settle_due(api.farm) and not publish_due(api.farm, signer) and job_id is None:
-            return
-    pytest.fail("the build did not come to an end")
 
 
 def test_a_build_goes_from_a_persons_request_to_a_deployers_bytes(api: Served) -> None:
@@ -234,108 +201,6 @@ def test_another_tenants_build_is_not_there(api: Served) -> None:
     assert [(a.status_code, a.json()["code"]) for a in answers] == [(404, "unknown_build")] * 3
     assert listed == []
     assert kept["state"] != "cancelled"
-
-
-DYNAMIC = onnx_model(["batch", 4])
-X = {"min": [1, 4], "opt": [2, 4], "max": [8, 4]}
-BAD: dict[str, tuple[dict[str, Any], int, str]] = {
-    "misspelt field": ({"profile": []}, 400, "unknown_field"),
-    "misspelt option": ({"options": {"compile": {"workspace": 1}}}, 400, "unknown_field"),
-    "misspelt stage": ({"options": {"compil": {}}}, 400, "unknown_field"),
-    "misspelt gate": ({"gates": [{"metric": "cosin", "at_least": 1}]}, 400, "invalid_field"),
-    "gate without a bound": ({"gates": [{"metric": "cosine"}]}, 400, "invalid_field"),
-    "no targets": ({"targets": []}, 400, "invalid_field"),
-    "the same target twice": ({"targets": [TARGET, TARGET]}, 400, "invalid_field"),
-    "unknown backend": ({"targets": ["onnxruntme@cpu"]}, 400, "unknown_backend"),
-    "unknown architecture": ({"targets": ["tensorrt@sm_91"]}, 400, "unknown_architecture"),
-    "not a target": ({"targets": ["cpu"]}, 400, "invalid_target"),
-    "impossible target": ({"targets": ["tensorrt-rtx@sm_90"]}, 400, "unsupported_architecture"),
-    "a target nobody serves": ({"targets": ["tensorrt@sm_90"]}, 422, "target_not_served"),
-    "dynamic input without a profile": ({"profiles": []}, 422, "profile_required"),
-    "min above opt": ({"profiles": [{"x": X | {"min": [4, 4]}}]}, 422, "profile_order"),
-    "wrong rank": ({"profiles": [{"x": X | {"opt": [2]}}]}, 422, "profile_rank"),
-    "extra input": ({"profiles": [{"x": X, "y": X}]}, 422, "profile_unknown_input"),
-    "missing input": ({"profiles": [{}]}, 422, "profile_missing_input"),
-    "unknown model": ({"model": digest_of(b"none")}, 404, "unknown_model"),
-    "unknown dataset": ({"evaluation": digest_of(b"none")}, 404, "unknown_dataset"),
-    "not a digest": ({"model": "abc"}, 400, "invalid_field"),
-    "label that is no name": ({"labels": {"Team!": "x"}}, 400, "invalid_field"),
-}
-
-
-@pytest.mark.parametrize(("changes", "status", "code"), BAD.values(), ids=BAD.keys())
-def test_a_bad_build_is_refused_by_its_code_and_nothing_is_written(
-    api: Served, changes: dict[str, Any], status: int, code: str
-) -> None:
-    with enrol(api).client, api.client(Scope.SUBMIT) as client:
-        body = {"model": upload(client, DYNAMIC), "profiles": [{"x": X}]} | changes
-        answer = submit(client, **body)
-
-    assert (answer.status_code, answer.json().get("code")) == (status, code), answer.text
-    assert answer.json()["detail"]
-    assert answer.json()["fix"]
-    assert api.rows("builds", "jobs", "outbox", "events") == {
-        "builds": 0,
-        "jobs": 0,
-        "outbox": 0,
-        "events": 0,
-    }
-
-
-def test_the_nearest_field_backend_and_input_are_named(api: Served) -> None:
-    with enrol(api).client, api.client(Scope.SUBMIT) as client:
-        model = upload(client, DYNAMIC)
-        field = submit(client, model=model, profile=[{"x": X}]).json()
-        backend = submit(client, model=model, targets=["onnxruntme@cpu"]).json()
-        proposal = submit(client, model=model).json()
-
-    assert "'profiles'" in field["fix"]
-    assert "'onnxruntime'" in backend["fix"]
-    assert proposal["code"] == "profile_required"
-    assert "x=" in proposal["fix"] + str(proposal["context"])
-
-
-@pytest.mark.parametrize(
-    ("arrays", "code"),
-    [
-        ({"z": [[0.0] * 4]}, "dataset_unknown_input"),
-        ({"x": [0.0] * 4}, "dataset_rank"),
-    ],
-)
-def test_a_dataset_that_does_not_fit_the_model_is_refused(
-    api: Served, arrays: dict[str, Any], code: str
-) -> None:
-    import numpy as np
-
-    data = npz(**{name: np.array(value, np.float32) for name, value in arrays.items()})
-    with enrol(api).client, api.client(Scope.SUBMIT) as client:
-        dataset = client.post("/v1/datasets", content=data, headers=OCTETS).json()["digest"]
-        answer = submit(client, evaluation=dataset)
-
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["type"] == "urn:enginefarm:problem:invalid-dataset"
-    assert answer.json()["code"] == code
-    assert api.rows("builds") == {"builds": 0}
-
-
-@pytest.mark.parametrize(
-    ("content", "kind", "code"),
-    [
-        (b'{"model": ', "application/json", "invalid_json"),
-        (b"[]", "application/json", "invalid_body"),
-        (b"null", "application/json", "invalid_body"),
-        (b"", "application/json", "invalid_body"),
-        (b'{"model": 1}', "text/plain", "invalid_body"),
-        (b"\xff\xfe", "application/json", "invalid_json"),
-    ],
-)
-def test_a_body_that_is_no_json_object_is_refused(
-    api: Served, content: bytes, kind: str, code: str
-) -> None:
-    with api.client(Scope.SUBMIT) as client:
-        answer = client.post("/v1/builds", content=content, headers={"Content-Type": kind})
-
-    assert (answer.status_code, answer.json()["code"]) == (400, code), answer.text
 
 
 def test_targets_say_who_serves_them(api: Served) -> None:

@@ -12,10 +12,10 @@ from enginefarm.errors import Forbidden, InvalidProfile, NotFound, NotServed, Un
 from enginefarm.install import BlobCache, pull
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, Scope
+from tests.integration.api.asked import run_to_the_end
 from tests.integration.api.made import npz, onnx_model, with_external
 from tests.integration.api.node import ENGINE, enrol
 from tests.integration.api.served import Served
-from tests.integration.api.test_builds import run_to_the_end
 
 TARGETS = ["onnxruntime@cpu"]
 

@@ -13,9 +13,9 @@ from enginefarm.state import Scope
 from enginefarm.views import EventView
 from storage.progress import ProgressStreams
 from tasks.farm import Farm
+from tests.integration.api.asked import run_to_the_end, submit
 from tests.integration.api.node import Node, enrol
 from tests.integration.api.served import Served
-from tests.integration.api.test_builds import run_to_the_end, submit
 
 
 def events(lines: Iterator[str]) -> Iterator[EventView]:

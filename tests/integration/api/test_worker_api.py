@@ -7,9 +7,9 @@ import pytest
 
 from enginefarm.digest import digest_of
 from enginefarm.state import Scope
+from tests.integration.api.asked import submit
 from tests.integration.api.node import ENGINE, Node, description, enrol
 from tests.integration.api.served import Served
-from tests.integration.api.test_builds import submit
 
 
 @pytest.fixture

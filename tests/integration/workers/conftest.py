@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tasks.messages import BackendDescription, Device
+from tests.integration.workers.sandbox_bench import Bench
 from tests.integration.workers.served import CREDENTIAL, Served, start
 from workers.executor import Workshop
 from workers.farm_api import WorkerApi
@@ -40,3 +41,9 @@ def workshop(served: Served, tmp_path: Path) -> Iterator[Workshop]:
 def backends() -> dict[str, BackendDescription]:
     """Return the backends that load here."""
     return {backend.name: backend for backend in probe_in_child().backends}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """Return a bench in a folder of its own."""
+    return Bench(tmp_path)

@@ -14,7 +14,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from api import uploads
-from api.uploads import Upload, received, require_plain
+from api.names import require_plain
+from api.uploads import Upload, received
 from enginefarm.errors import InvalidRequest, Unavailable
 
 BOUNDARY = "frontier"

@@ -119,3 +119,13 @@ _FLOAT = field(2, field(1, number_field(1, 1)))
 OUTPUT = field(12, field(1, b"y") + _FLOAT)
 INPUT = field(11, field(1, b"x") + _FLOAT)
 RELU_GRAPH = MUL + INPUT + OUTPUT
+
+
+def branch(name: str, tensor: TensorProto) -> onnx.GraphProto:
+    """Return a graph without inputs that gives a constant, as a branch of an ``If``."""
+    return helper.make_graph(
+        [helper.make_node("Constant", [], [f"{name}_out"], value=tensor)],
+        name,
+        [],
+        [value(f"{name}_out", [4])],
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -49,10 +49,8 @@ class Models:
             InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
         """
         local = read_local_model(model) if isinstance(model, Path) else model
-        try:
+        with suppress(NotFound):  # Then it is sent.
             return self.get(local.digest).model_copy(update={"existed": True})
-        except NotFound:
-            pass
         files = [(local.main.name, local.main.path)]
         files += [(file.name, file.path) for file in local.external]
         fields = {"name": name or local.name, "digest": local.main.digest}
@@ -86,10 +84,8 @@ class Datasets:
                 fix="Name an .npz file, or the sha256: digest of a dataset that the farm has.",
             )
         digest = digest_of_file(path)
-        try:
+        with suppress(NotFound):  # Then it is sent.
             return self.get(digest).model_copy(update={"existed": True})
-        except NotFound:
-            pass
         fields = {"name": name or path.stem, "digest": digest}
         files = [(path.name, path)]
         size = path.stat().st_size

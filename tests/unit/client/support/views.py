@@ -101,10 +101,36 @@ def event(number: int, kind: str, data: dict[str, Any], job_id: str | None = Non
 
 def artifact(*, measured: bool = True) -> ArtifactView:
     """Return an artifact with its report."""
+    report = BuildReport(
+        target=CPU,
+        backend_version="1.32.0",
+        model=MODEL,
+        measured=measured,
+        reason=None if measured else "No live node measures it.",
+        compile=CompileReport(seconds=1.5, engine_bytes=2_500_000, peak_memory_bytes=1),
+        latency=[_latency()] if measured else [],
+        accuracy=_accuracy() if measured else None,
+        gates=[GateVerdict(gate="cosine>=0.9999999", value=0.999987, met=False)],
+    )
+    return ArtifactView(
+        digest=ARTIFACT,
+        state=ArtifactState.PUBLISHED,
+        target=CPU,
+        model=MODEL,
+        model_name="small",
+        build="bld_1",
+        size=2_500_000,
+        files=[],
+        report=report,
+        created_at=AT,
+    )
+
+
+def _latency() -> LatencyReport:
     times = Percentiles(
         count=50, min=1, max=3, mean=2, std=0.1, cov=0.05, p50=2.25, p90=2.5, p95=2.6, p99=2.75
     )
-    latency = LatencyReport(
+    return LatencyReport(
         shapes={"x": [1, 3]},
         batch=1,
         end_to_end_ms=times,
@@ -116,6 +142,9 @@ def artifact(*, measured: bool = True) -> ArtifactView:
         peak_memory_bytes=1 << 20,
         threads=1,
     )
+
+
+def _accuracy() -> AccuracyReport:
     output = OutputAccuracy(
         output="y",
         dtype_reference="float32",
@@ -131,33 +160,10 @@ def artifact(*, measured: bool = True) -> ArtifactView:
         nonfinite_engine=0,
         nonfinite_reference=0,
     )
-    accuracy = AccuracyReport(
+    return AccuracyReport(
         reference="onnxruntime",
         data="synthetic, seed 0",
         synthetic=True,
         samples=4,
         outputs=[output],
-    )
-    report = BuildReport(
-        target=CPU,
-        backend_version="1.32.0",
-        model=MODEL,
-        measured=measured,
-        reason=None if measured else "No live node measures it.",
-        compile=CompileReport(seconds=1.5, engine_bytes=2_500_000, peak_memory_bytes=1),
-        latency=[latency] if measured else [],
-        accuracy=accuracy if measured else None,
-        gates=[GateVerdict(gate="cosine>=0.9999999", value=0.999987, met=False)],
-    )
-    return ArtifactView(
-        digest=ARTIFACT,
-        state=ArtifactState.PUBLISHED,
-        target=CPU,
-        model=MODEL,
-        model_name="small",
-        build="bld_1",
-        size=2_500_000,
-        files=[],
-        report=report,
-        created_at=AT,
     )
