@@ -80,7 +80,7 @@ def test_without_the_extra_run_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     assert invoke(["run", str(engine), "--trust", str(trust_file)]) == ExitCode.THIS_MACHINE
-    assert "enginefarm[run]" in capsys.readouterr().err
+    assert "./client[run]" in capsys.readouterr().err
 
 
 def test_the_other_commands_need_only_what_the_client_declares() -> None:

@@ -77,20 +77,39 @@ def test_the_everyday_line_asks_for_exactly_what_was_written(
 @pytest.mark.parametrize(
     ("extra", "sentence"),
     [
-        (["-t", "tensort@sm_89"], "'tensorrt'"),
+        (["-t", "tensorrt"], "onnxruntime@cpu"),
         (["--profile", "x"], "1x3x160x160"),
         (["--profile", "x=axb"], "MIN:OPT:MAX"),
         (["--gate", "cosine=0.9"], "cosine>=0.999"),
-        (["--gate", "cosin>=0.9"], "'cosine'"),
         (["--gate", "cosine>=much"], "cosine>=0.999"),
         (["--label", "vision"], "team=vision"),
         (["--label", "a=1", "--label", "a=2"], "twice"),
+        (["--synthetic", "x=low:high"], "ids=0:30521"),
+        (["--wait-for-node", "5x"], "10m"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(
+    extra: list[str],
+    sentence: str,
+    farm_env: LoopbackFarm,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert invoke(["submit", "nothing.onnx", "-t", "onnxruntime@cpu", *extra]) == ExitCode.USAGE
+
+    assert sentence in capsys.readouterr().err
+    assert farm_env.seen == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        (["-t", "tensort@sm_89"], "'tensorrt'"),
+        (["--gate", "cosin>=0.9"], "Did you mean 'cosine'?"),
+        (["--gate", "latency_99>=0.9"], "Did you mean 'latency_p99_ms'?"),
         (["--option", "compile.optimisation_level=3"], "'optimization_level'"),
         (["--option", "compil.optimization_level=3"], "'compile'"),
         (["--option", "compile.optimization_level=9"], "optimization_level"),
-        (["--synthetic", "x=low:high"], "ids=0:30521"),
         (["--synthetic", "x=5:1"], "low <= high"),
-        (["--wait-for-node", "soon"], "10m"),
     ],
 )
 def test_what_is_misspelt_is_told_before_anything_is_sent(

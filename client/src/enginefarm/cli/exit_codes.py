@@ -53,7 +53,19 @@ MEANING: dict[ExitCode, str] = {
 """One line for each; the page docs/use/exit-codes.md says the same, which a test proves."""
 
 _BY_CODE = {
+    # What stands on the command line cannot be read at all; what is read and refused is BAD_INPUT.
+    "invalid_argument": ExitCode.USAGE,
+    "invalid_digest": ExitCode.USAGE,
+    "invalid_target": ExitCode.USAGE,
+    "named_twice": ExitCode.USAGE,
+    "profile_syntax": ExitCode.USAGE,
+    "usage": ExitCode.USAGE,
+    # Whoever answers is not the farm.
+    "unavailable": ExitCode.FARM_UNAVAILABLE,
+    "unexpected_answer": ExitCode.FARM_UNAVAILABLE,
+    "unexpected_redirect": ExitCode.FARM_UNAVAILABLE,
     "disk_full": ExitCode.THIS_MACHINE,
+    "engine_load_failed": ExitCode.THIS_MACHINE,
     "extra_missing": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
 }
