@@ -59,8 +59,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     }
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
-        with told_if_interrupted("nothing was asked for, and no build was made"):
-            asked |= {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
+        asked |= _sent(farm, model, name, evaluation)
         if dry_run or explain:
             _plan(farm, _spec(asked), explain=explain, as_json=as_json)
         else:
@@ -88,6 +87,13 @@ def _plain(profiles: list[Profile]) -> JsonValue:
         {name: shapes.model_dump(mode="json") for name, shapes in profile.items()}
         for profile in profiles
     ]
+
+
+def _sent(
+    farm: FarmClient, model: str, name: str | None, evaluation: str | None
+) -> dict[str, JsonValue]:
+    with told_if_interrupted("nothing was asked for, and no build was made"):
+        return {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
 
 
 def _model(farm: FarmClient, text: str, name: str | None) -> str:
