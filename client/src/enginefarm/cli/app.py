@@ -29,7 +29,7 @@ from enginefarm.cli import (
     watch,
 )
 from enginefarm.cli.exit_codes import ExitCode, exit_code_of
-from enginefarm.cli.output import let_every_letter_out, print_error, remark, say
+from enginefarm.cli.output import let_every_letter_out, print_error, say
 from enginefarm.cli.settings import read_settings, wants_traceback
 from enginefarm.errors import FarmError, InvalidRequest
 
@@ -81,13 +81,12 @@ def invoke(args: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     let_every_letter_out()
     try:
-        return int(app(list(args), standalone_mode=False) or ExitCode.OK)
+        return int(app(list(args), prog_name="enginefarm", standalone_mode=False) or ExitCode.OK)
     except BrokenPipeError:
         # The reader of our output has gone; what it has not read, it does not want.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except (KeyboardInterrupt, typer.Abort):
-        remark("interrupted")
         return ExitCode.INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last door: nobody is shown a traceback
         told, code = _told(error)

@@ -12,7 +12,7 @@ from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.display import download_progress
 from enginefarm.cli.figures import size
 from enginefarm.cli.output import Json, print_json, say, stderr
-from enginefarm.cli.session import connect, settings_of
+from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.digest import hex_of
 from enginefarm.install import BlobCache, Installed, verify_folder
 from enginefarm.install import pull as install
@@ -42,7 +42,8 @@ def pull(
     settings, digest = settings_of(ctx), read_digest(digest)
     keys = read_trust(settings.require_trust(trust)).keys
     place = folder or Path(f"engine-{hex_of(digest)[:12]}")
-    with connect(ctx) as farm, download_progress(stderr()) as told:
+    kept = "what was fetched is kept, and the next pull goes on from there"
+    with connect(ctx) as farm, told_if_interrupted(kept), download_progress(stderr()) as told:
         installed = install(
             farm.artifacts,
             digest,

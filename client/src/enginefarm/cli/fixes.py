@@ -18,9 +18,9 @@ _MEASURED = (
     "--wait-for-node 10m."
 )
 _NOT_SENT = (
-    "Name the .onnx file itself, and it is sent if it has to be; «enginefarm models» shows what the "
-    "farm has. The digest of a model is not the sha256 of its file: it also covers the external "
-    "data."
+    "Name the .onnx file itself, and it is sent if it has to be; «enginefarm models» shows what "
+    "the farm has. The digest of a model is not the sha256 of its file: it also covers the "
+    "external data."
 )
 
 # code: a word by which the farm's own sentence is known, and what is said in its place. Braces

@@ -37,6 +37,10 @@ def connect(ctx: typer.Context) -> Iterator[FarmClient]:
                 )
                 error.fix = f"Put a key of {farm.url} in ENGINEFARM_KEY, or leave out --url."
             raise
+        except KeyboardInterrupt:
+            # Who knows what goes on without us has said so, and ended the command.
+            remark("interrupted")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 @contextmanager
