@@ -20,7 +20,7 @@ from enginefarm.target import Target
 from enginefarm.views import BuildPage, BuildView, PlanView
 from storage import builds, jobs, models, overview
 from storage.database import Session
-from tasks import cancel, submit
+from tasks import bump, cancel, submit
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
@@ -81,15 +81,18 @@ def ask(
     ] = None,
 ) -> BuildView | PlanView:
     """Ask for one model to be built for each target, measured, gated, signed and published."""
-    caller = entrance.caller()
-    if dry_run or explain:
-        response.status_code = 200
-        return submit.plan(entrance.farm, caller.tenant_id, spec, explain=explain)
-    build_id, existed = submit.submit(entrance.farm, caller.tenant_id, spec, idempotency_key)
-    response.status_code = 200 if existed else 201
-    response.headers["Location"] = f"/v1/builds/{build_id}"
-    with entrance.farm.database.transaction() as session:
-        return view_of(session, entrance, caller, build_id)
+    with entrance.transaction() as (session, caller):
+        if dry_run or explain:
+            response.status_code = 200
+            return submit.plan(session, caller.tenant_id, spec, explain=explain)
+        requester = submit.Requester(caller.tenant_id, caller.key_id, idempotency_key)
+        accepted = submit.submit(session, entrance.farm.policy, requester, spec)
+        response.status_code = 200 if accepted.existed else 201
+        response.headers["Location"] = f"/v1/builds/{accepted.build.id}"
+        # A new build has no attempts and no progress to ask for.
+        asked = entrance if accepted.existed else None
+        around = _around(session, caller, accepted.jobs, asked)
+        return views.build(accepted.build, accepted.jobs, around)
 
 
 @router.get("", summary="List builds", responses=problems(*KEYED))
@@ -146,6 +149,16 @@ def stop(build_id: BuildId, entrance: Submitter) -> BuildView:
     cancel.cancel(entrance.farm, caller.tenant_id, build_id)
     with entrance.farm.database.transaction() as session:
         return view_of(session, entrance, caller, build_id)
+
+
+@router.post("/{build_id}/bump", summary="Put a build first", responses=problems(*KEYED, 404, 409))
+def hurry(build_id: BuildId, entrance: Submitter) -> BuildView:
+    """Let a build's jobs go before all others of the tenant; what runs is not touched."""
+    with entrance.transaction() as (session, caller):
+        bump.bump(session, caller.tenant_id, build_id)
+        view = view_of(session, entrance, caller, build_id)
+    entrance.farm.progress.wake(build_id)
+    return view
 
 
 def view_of(session: Session, entrance: Entrance, caller: Caller, build_id: str) -> BuildView:

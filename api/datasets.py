@@ -10,10 +10,11 @@ from starlette.concurrency import run_in_threadpool
 from api import views
 from api.auth import Entrance, needs, settings_of
 from api.declared import BYTES, require_digest_sent, require_known_fields, upload_body
+from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath
 from api.settings import ApiSettings
-from api.uploads import RAW, Upload, received, require_plain, stem_of
+from api.uploads import RAW, Upload, received
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
 from storage import blobs, catalogue

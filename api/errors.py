@@ -30,6 +30,7 @@ STATUS: dict[type[FarmError], int] = {
     errors.InvalidDataset: 422,
     errors.InvalidProfile: 422,
     errors.TooLarge: 413,
+    errors.QuotaExceeded: 429,
     errors.NotServed: 422,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,

@@ -56,7 +56,7 @@ async def ready(response: Response, farm: Annotated[Farm, Depends(farm_of)]) -> 
     """Ask the database, the bucket and Valkey, at the same time and each within five seconds."""
     probes: dict[str, Callable[[], object]] = {
         "database": farm.database.ping,
-        "bucket": farm.objects.probe,
+        "bucket": farm.objects.ping,
         "valkey": farm.progress.ping,
     }
     checks: dict[str, Check] = {}

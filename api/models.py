@@ -14,9 +14,10 @@ from starlette.concurrency import run_in_threadpool
 from api import views
 from api.auth import Entrance, needs, settings_of
 from api.declared import BYTES, require_digest_sent, require_known_fields, upload_body
+from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Limit
-from api.uploads import RAW, ReceivedFile, Upload, received, require_plain, stem_of
+from api.uploads import RAW, ReceivedFile, Upload, received
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel, InvalidRequest
 from enginefarm.manifest import safe_file_name
@@ -25,6 +26,7 @@ from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
 from enginefarm.views import ModelView
 from storage import blobs, catalogue
+from tasks import quotas
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 MODEL_FILE = "model.onnx"
@@ -109,6 +111,9 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
     main.name = MODEL_FILE
     files = [main, *external]
     objects = entrance.farm.objects
+    with entrance.transaction() as (session, caller):
+        new = [file for file in files if not blobs.find(session, caller.tenant_id, file.digest)]
+        quotas.require_room_for_bytes(session, caller.tenant_id, sum(file.size for file in new))
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):

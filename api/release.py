@@ -8,7 +8,7 @@ from __future__ import annotations
 from api.auth import Caller
 from enginefarm.errors import Forbidden, NotFound
 from enginefarm.state import ArtifactState, Scope
-from storage import artifacts, blobs, overview
+from storage import artifacts, blobs
 from storage.database import Session
 from storage.models import Artifact, Blob
 
@@ -47,7 +47,7 @@ def blob_for(session: Session, caller: Caller, digest: str) -> Blob:
             why="No model, dataset, log or artifact of yours has these bytes.",
             fix="Take the digest from a manifest or a list of files.",
         )
-    if caller.may(Scope.READ) or overview.published_with(session, caller.tenant_id, digest):
+    if caller.may(Scope.READ) or artifacts.published_with(session, caller.tenant_id, digest):
         return row
     raise Forbidden(
         "No published artifact has this blob.",

@@ -6,11 +6,12 @@ they could mean another folder. Writing happens in a worker thread, a mebibyte a
 
 from __future__ import annotations
 
+import errno
 import hashlib
-import re
+import os
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -21,14 +22,14 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 
-from enginefarm.errors import InvalidRequest
+from api.names import require_plain
+from enginefarm.errors import InvalidRequest, Unavailable
 
 RAW = "application/octet-stream"
 _BATCH = 1 << 20
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MAX_FIELD = 4096
 _MAX_FIELDS = 16
-_MAX_NAME = 128
-_UNSAFE = re.compile(r"[/\\:\x00-\x1f\x7f]")
 
 
 @dataclass
@@ -58,14 +59,18 @@ async def received(
     Raises:
         InvalidRequest: codes ``bad_multipart``, ``bad_file_name``, ``empty_upload``.
         TooLarge: the body is above its path's limit.
+        Unavailable: code ``spool_full``.
     """
     folder = await run_in_threadpool(tempfile.TemporaryDirectory, prefix="upload-", dir=spool)
     try:
         sink = _sink(request, Path(folder.name), raw_name, max_files)
         try:
             await _pour(request, sink)
+        except OSError as error:
+            raise _no_room(error) from error
         finally:
-            sink.close()
+            with suppress(OSError):  # what is still buffered does not fit, either
+                sink.close()
         if not sink.upload.files:
             raise _empty()
         yield sink.upload
@@ -73,32 +78,6 @@ async def received(
         # Also when the server is being stopped, nothing stays behind.
         with anyio.CancelScope(shield=True):
             await run_in_threadpool(folder.cleanup)
-
-
-def require_plain(name: str, what: str) -> str:
-    """Return ``name`` if nobody could take it for a path or hide in it.
-
-    Raises:
-        InvalidRequest: code ``bad_file_name``.
-    """
-    plain = name.isprintable() and not _UNSAFE.search(name)
-    visible = not name.startswith((".", "-", " ")) and ".." not in name
-    if plain and visible and 0 < len(name) <= _MAX_NAME:
-        return name
-    raise InvalidRequest(
-        f"{name[:80]!r} cannot be used as {what}.",
-        code="bad_file_name",
-        why=f"A name is at most {_MAX_NAME} printable characters, without folders or colons, and "
-        "does not start with a dot, a dash or a space.",
-        fix="Give a plain name such as detector.onnx.",
-    )
-
-
-def stem_of(name: str, suffix: str) -> str:
-    """Return a file's name without ``suffix``, if anything is left of it."""
-    return (
-        name[: -len(suffix)] if name.lower().endswith(suffix) and name[1 : -len(suffix)] else name
-    )
 
 
 class _Sink(Protocol):
@@ -278,6 +257,17 @@ def _bad_multipart(why: str) -> InvalidRequest:
         code="bad_multipart",
         why=why,
         fix="Send each file as a part named 'file' with a file name: curl -F file=@model.onnx.",
+    )
+
+
+def _no_room(error: OSError) -> Exception:
+    if error.errno not in _NO_ROOM:
+        return error
+    return Unavailable(
+        "The farm has no room to take the upload in.",
+        code="spool_full",
+        why=f"{os.strerror(error.errno)}.",
+        fix="Try again later; the operator must free the disk of ENGINEFARM_SPOOL_DIR.",
     )
 
 

@@ -184,6 +184,8 @@ def node(row: rows.Node, running: list[str]) -> NodeView:
         backends=[BackendView.model_validate(backend) for backend in said["backends"]],
         queues=row.queues,
         running=running,
+        faults=row.faults,
+        note=row.note,
         last_seen_at=row.last_seen_at,
         enrolled_at=row.enrolled_at,
     )

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from enginefarm.errors import FarmError
 from enginefarm.state import Scope
-from storage import access, migrate, signing
+from storage import access, migrate, signing, tenants
 from storage.database import Database, Session, now
 from storage.models import ApiKey
 from storage.objects import S3Objects
@@ -71,6 +71,28 @@ def revoke_key(key_id: str) -> None:
     with _transaction() as session:
         row = access.revoke_key(session, key_id)
     typer.echo(f"revoked {row.id}")
+
+
+@app.command("limit-tenant")
+def limit_tenant(
+    name: str,
+    *,
+    weight: Annotated[float | None, typer.Option(min=0.01, help="Its share; 1 is usual.")] = None,
+    max_running: Annotated[int | None, typer.Option(min=0, help="Jobs; 0: no limit.")] = None,
+    max_unfinished: Annotated[int | None, typer.Option(min=0, help="Jobs; 0: no limit.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=0, help="In all; 0: no limit.")] = None,
+) -> None:
+    """Set what a tenant may have; what is not named stays as it is."""
+    with _transaction() as session:
+        row = tenants.named(session, name)
+        row.weight = weight or row.weight
+        given = {"running": max_running, "unfinished": max_unfinished, "bytes": max_bytes}
+        for what, limit in given.items():
+            if limit is not None:
+                setattr(row, f"max_{what}", limit or None)
+        limits = {what: getattr(row, f"max_{what}") for what in given}
+        words = ", ".join(f"{what} {limit or 'no limit'}" for what, limit in limits.items())
+        typer.echo(f"{row.name}: weight {row.weight:g}, {words}")
 
 
 @app.command("migrate")

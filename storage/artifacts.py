@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 
 from enginefarm.errors import NotFound
+from enginefarm.state import ArtifactState
 from storage.database import Session
-from storage.models import Artifact, Attestation
+from storage.models import Artifact, ArtifactFile, Attestation
 
 
 def get(session: Session, tenant_id: str, digest: str) -> Artifact:
@@ -39,9 +40,38 @@ def attestations(session: Session, tenant_id: str, digest: str) -> Sequence[Atte
     ).all()
 
 
-def add(session: Session, artifact: Artifact, attestation: Attestation) -> None:
-    """Keep an artifact and what was signed about it, together."""
+def add(
+    session: Session, artifact: Artifact, blobs: Iterable[str], attestation: Attestation
+) -> None:
+    """Keep an artifact, the digests its manifest names, and what was signed about it, together."""
     session.add(artifact)
     session.flush()
+    session.add_all(
+        ArtifactFile(
+            tenant_id=artifact.tenant_id, artifact_digest=artifact.digest, blob_digest=digest
+        )
+        for digest in sorted(set(blobs))
+    )
     session.add(attestation)
     session.flush()
+
+
+def published_with(session: Session, tenant_id: str, digest: str) -> bool:
+    """Tell whether a published artifact of the tenant is, or names, these bytes."""
+    found = session.scalar(
+        select(Artifact.digest)
+        .outerjoin(
+            ArtifactFile,
+            and_(
+                ArtifactFile.tenant_id == Artifact.tenant_id,
+                ArtifactFile.artifact_digest == Artifact.digest,
+            ),
+        )
+        .where(
+            Artifact.tenant_id == tenant_id,
+            Artifact.state == ArtifactState.PUBLISHED,
+            (Artifact.digest == digest) | (ArtifactFile.blob_digest == digest),
+        )
+        .limit(1)
+    )
+    return found is not None

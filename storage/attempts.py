@@ -23,8 +23,10 @@ def failed_on(session: Session, job: Job) -> frozenset[str]:
     return frozenset(node_id for node_id in rows if node_id is not None)
 
 
-def start(session: Session, job: Job, node_id: str | None) -> None:
-    """Write down that an attempt has begun."""
+def start(
+    session: Session, job: Job, node_id: str | None, lease_sha256: bytes | None = None
+) -> None:
+    """Write down that an attempt has begun, and what is kept of its lease's token."""
     session.add(
         Attempt(
             job_id=job.id,
@@ -34,7 +36,23 @@ def start(session: Session, job: Job, node_id: str | None) -> None:
             state=JobState.RUNNING,
             started_at=now(),
             log_tail="",
+            lease_sha256=lease_sha256,
         )
+    )
+
+
+def find(session: Session, job_id: str, number: int) -> Attempt | None:
+    """Return an attempt, whoever owns it; for the control plane and nodes only."""
+    return session.get(Attempt, (job_id, number))
+
+
+def answer(session: Session, job: Job, number: int) -> None:
+    """Remember the state that the node was told when it ended its attempt."""
+    session.execute(
+        update(Attempt)
+        .where(Attempt.job_id == job.id, Attempt.number == number)
+        .values(answered=job.state)
+        .execution_options(synchronize_session=False)
     )
 
 

@@ -9,38 +9,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import insert, inspect, literal, select, update
 
 from storage.database import Session, now
 from storage.models import Build, Event
 
 
 def add(
-    session: Session,
-    tenant_id: str,
-    build_id: str,
-    kind: str,
-    data: dict[str, Any],
-    job_id: str | None = None,
+    session: Session, build: Build, kind: str, data: dict[str, Any], job_id: str | None = None
 ) -> None:
-    """Append an event to a build."""
-    seq = session.execute(
+    """Append an event to a build.
+
+    A build that this transaction has made is seen by nobody else yet: its events are numbered in
+    memory and written together with it.
+    """
+    told: dict[str, Any] = {
+        "build_id": build.id,
+        "tenant_id": build.tenant_id,
+        "job_id": job_id,
+        "kind": kind,
+        "data": data,
+        "created_at": now(),
+    }
+    if inspect(build).pending:
+        build.event_seq += 1
+        session.add(Event(seq=build.event_seq, build=build, **told))
+        return
+    number = (
         update(Build)
-        .where(Build.id == build_id)
+        .where(Build.id == build.id)
         .values(event_seq=Build.event_seq + 1)
         .returning(Build.event_seq)
-        .execution_options(synchronize_session=False)
-    ).scalar_one()
-    session.add(
-        Event(
-            build_id=build_id,
-            seq=seq,
-            tenant_id=tenant_id,
-            job_id=job_id,
-            kind=kind,
-            data=data,
-            created_at=now(),
-        )
+        .cte("number")
+    )
+    columns = Event.__table__.c
+    values = [literal(value, columns[name].type) for name, value in told.items()]
+    session.execute(
+        insert(Event).from_select([*told, "seq"], select(*values, number.c.event_seq)),
+        execution_options={"synchronize_session": False},
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, exists, func, select, update
+from sqlalchemy import and_, exists, func, inspect, select, update
 from sqlalchemy.orm import aliased
 
 from enginefarm.errors import NotFound
@@ -45,16 +45,22 @@ def lock(session: Session, job_id: str) -> Job | None:
 
 
 def compare_and_set(session: Session, job: Job, goal: JobState, values: dict[str, Any]) -> bool:
-    """Move a job if it still is where ``job`` says; tell whether it was."""
-    moved = session.execute(
+    """Move a job if it still is where ``job`` says; tell whether it was.
+
+    A job that this transaction has made and not yet written is seen by nobody else: it moves in
+    memory and is written once, where it got to.
+    """
+    if inspect(job).pending:
+        for name, value in {"state": goal, **values}.items():
+            setattr(job, name, value)
+        return True
+    moved = session.scalar(
         update(Job)
         .where(Job.id == job.id, Job.state == job.state, Job.attempt == job.attempt)
         .values(state=goal, **values)
-        .returning(Job.id)
-        .execution_options(synchronize_session=False)
-    ).scalar()
-    if moved is not None:
-        session.refresh(job)
+        .returning(Job)
+        .execution_options(synchronize_session=False, populate_existing=True)
+    )
     return moved is not None
 
 
@@ -67,10 +73,21 @@ def succeeded_with_key(session: Session, tenant_id: str, key: str) -> Job | None
             Job.key == key,
             Job.state == JobState.SUCCEEDED,
             Job.result.is_not(None),
+            Job.withdrawn_at.is_(None),
             Job.cached_from.is_(None),
         )
         .order_by(Job.finished_at.desc())
         .limit(1)
+    )
+
+
+def withdraw(session: Session, job: Job) -> None:
+    """Let no later job take this one's result, or the result it took itself, from the cache."""
+    session.execute(
+        update(Job)
+        .where(Job.id.in_([job.id, job.cached_from or job.id]), Job.withdrawn_at.is_(None))
+        .values(withdrawn_at=now())
+        .execution_options(synchronize_session=False)
     )
 
 
@@ -151,6 +168,31 @@ def with_lapsed_lease(session: Session) -> Sequence[str]:
     """Return the running jobs whose lease has ended."""
     return session.scalars(
         select(Job.id).where(Job.state == JobState.RUNNING, Job.lease_until < now())
+    ).all()
+
+
+def end_leases(session: Session, node_id: str, started_before: datetime, but: list[str]) -> int:
+    """Let the leases of a node's jobs end now, except those of ``but``; return how many."""
+    ended = session.execute(
+        update(Job)
+        .where(
+            Job.node_id == node_id,
+            Job.state == JobState.RUNNING,
+            Job.started_at < started_before,
+            Job.lease_until > now(),
+            Job.id.not_in(but),
+        )
+        .values(lease_until=now())
+        .returning(Job.id)
+        .execution_options(synchronize_session=False)
+    )
+    return len(ended.all())
+
+
+def running_on(session: Session, node_id: str) -> Sequence[Job]:
+    """Return the jobs that run on a node."""
+    return session.scalars(
+        select(Job).where(Job.node_id == node_id, Job.state == JobState.RUNNING).order_by(Job.id)
     ).all()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -29,6 +29,8 @@ def enrol(
         "queues": queues,
         "state": NodeState.ACTIVE,
         "last_seen_at": now(),
+        "faults": 0,
+        "note": None,
     }
     session.execute(
         insert(Node)
@@ -57,11 +59,44 @@ def everyone(session: Session) -> Sequence[Node]:
     return session.scalars(select(Node).order_by(Node.name)).all()
 
 
+def lock(session: Session, node_id: str) -> Node | None:
+    """Return a node's row as it is now, locked until the transaction ends."""
+    return session.scalar(
+        select(Node)
+        .where(Node.id == node_id)
+        .with_for_update()
+        .execution_options(populate_existing=True)
+    )
+
+
+def blame(session: Session, node_id: str, limit: int, note: str) -> bool:
+    """Count a fault of a node; tell whether it was the one that puts it out of service."""
+    node = lock(session, node_id)
+    if node is None:
+        return False
+    node.faults += 1
+    if node.faults < limit or node.state is NodeState.OUT_OF_SERVICE:
+        return False
+    node.state = NodeState.OUT_OF_SERVICE
+    node.note = note
+    return True
+
+
+def forgive(session: Session, node_ids: Collection[str]) -> None:
+    """Forget the faults of nodes that have shown that they work, or were not at fault."""
+    session.execute(
+        update(Node)
+        .where(Node.id.in_(node_ids), Node.faults > 0, Node.state != NodeState.OUT_OF_SERVICE)
+        .values(faults=0)
+        .execution_options(synchronize_session=False)
+    )
+
+
 def mark_silent(session: Session, before: datetime) -> list[str]:
     """Put the nodes that were last heard before a moment offline; return their names."""
     rows = session.execute(
         update(Node)
-        .where(Node.state != NodeState.OFFLINE, Node.last_seen_at < before)
+        .where(Node.state.in_((NodeState.ACTIVE, NodeState.DRAINING)), Node.last_seen_at < before)
         .values(state=NodeState.OFFLINE)
         .returning(Node.name)
     )

@@ -22,8 +22,7 @@ from enginefarm.digest import (
     digest_of_file,
     hex_of,
 )
-from enginefarm.errors import InvalidRequest, JobFailed
-from enginefarm.state import Blame
+from storage import unfit
 from storage.s3 import answering, make_bucket, make_client, prove, status_of, word_of
 from storage.settings import StorageSettings
 
@@ -53,6 +52,9 @@ class Objects(Protocol):
 
     def confirm(self, digest: str, size: int) -> None:
         """Make sure that the object is there, whole and unharmed."""
+
+    def remove(self, digest: str) -> None:
+        """Remove an object; one that is not there is no trouble."""
 
     def read(self, digest: str, limit: int) -> bytes:
         """Return an object of at most ``limit`` bytes."""
@@ -128,14 +130,14 @@ class S3Objects:
     def put_file(self, digest: str, path: Path, media_type: str) -> None:
         """Keep a file; a repeat changes nothing."""
         if digest_of_file(path) != digest:
-            raise _corrupt(digest)
+            raise unfit.corrupt(digest)
         with path.open("rb") as stream:
             self._put(digest, stream, media_type)
 
     def put_bytes(self, digest: str, data: bytes, media_type: str) -> None:
         """Keep bytes; a repeat changes nothing."""
         if digest_of(data) != digest:
-            raise _corrupt(digest)
+            raise unfit.corrupt(digest)
         self._put(digest, data, media_type)
 
     def _put(self, digest: str, body: Any, media_type: str) -> None:  # noqa: ANN401 - bytes or a file
@@ -184,24 +186,29 @@ class S3Objects:
         """
         info = self.head(digest)
         if info is None:
-            raise _missing(digest)
+            raise unfit.missing(digest)
         if info.size != size:
-            raise _unfit(
+            raise unfit.unfit(
                 "blob_size", f"Blob {digest} has {info.size} bytes instead of {size}.", digest
             )
         if info.checksum_ok is False or digest_of_chunks(self.stream(digest)) != digest:
-            raise _corrupt(digest)
+            raise unfit.corrupt(digest)
+
+    def remove(self, digest: str) -> None:
+        """Remove an object; one that is not there is no trouble."""
+        with answering():
+            self._client.delete_object(Bucket=self._bucket, Key=_key(digest))
 
     def read(self, digest: str, limit: int) -> bytes:
         """Return an object of at most ``limit`` bytes, its digest checked."""
         info = self.head(digest)
         if info is None:
-            raise _missing(digest)
+            raise unfit.missing(digest)
         if info.size > limit:
-            raise _unfit("blob_size", f"Blob {digest} is above {limit} bytes.", digest)
+            raise unfit.unfit("blob_size", f"Blob {digest} is above {limit} bytes.", digest)
         data = b"".join(self.stream(digest))
         if digest_of(data) != digest:
-            raise _corrupt(digest)
+            raise unfit.corrupt(digest)
         return data
 
     def stream(self, digest: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
@@ -213,9 +220,9 @@ class S3Objects:
                 answer = self._client.get_object(Bucket=self._bucket, Key=_key(digest), **extra)
             except ClientError as error:
                 if word_of(error) == "NoSuchKey":
-                    raise _missing(digest) from error
+                    raise unfit.missing(digest) from error
                 if status_of(error) == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                    raise _outside(digest, span) from error
+                    raise unfit.outside(digest, span) from error
                 raise
             # A reader that stops early must not keep the connection.
             with closing(answer["Body"]) as body:
@@ -268,29 +275,3 @@ class S3Objects:
 def _key(digest: str) -> str:
     name = hex_of(digest)
     return f"sha256/{name[:2]}/{name}"
-
-
-def _outside(digest: str, span: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"The range {span} lies outside of blob {digest}.",
-        code="range_not_satisfiable",
-        fix="Ask for the size first.",
-    )
-
-
-def _missing(digest: str) -> JobFailed:
-    return _unfit("blob_missing", f"Blob {digest} is not in the bucket.", digest)
-
-
-def _unfit(code: str, message: str, digest: str) -> JobFailed:
-    return JobFailed(
-        message,
-        blame=Blame.NODE,
-        code=code,
-        fix="The attempt is made again on another node.",
-        digest=digest,
-    )
-
-
-def _corrupt(digest: str) -> JobFailed:
-    return _unfit("blob_corrupt", f"The bytes under {digest} do not have that digest.", digest)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete
 
 from storage.database import Session, now
 from storage.models import Job, Outbox
@@ -16,7 +15,7 @@ def add(session: Session, job: Job, not_before: datetime | None = None) -> None:
     session.add(
         Outbox(
             tenant_id=job.tenant_id,
-            job_id=job.id,
+            job=job,
             attempt=job.attempt,
             queue=job.queue,
             not_before=not_before or now(),
@@ -27,16 +26,3 @@ def add(session: Session, job: Job, not_before: datetime | None = None) -> None:
 def forget(session: Session, before: datetime) -> None:
     """Remove the rings that were sent before a moment."""
     session.execute(delete(Outbox).where(Outbox.sent_at < before))
-
-
-def due(session: Session, limit: int) -> Sequence[tuple[Outbox, Job]]:
-    """Return unsent rings whose time has come, the most urgent first, locked for this sender."""
-    rows = session.execute(
-        select(Outbox, Job)
-        .join(Job, Job.id == Outbox.job_id)
-        .where(Outbox.sent_at.is_(None), Outbox.not_before <= now())
-        .order_by(Job.priority, Outbox.id)
-        .limit(limit)
-        .with_for_update(of=Outbox, skip_locked=True)
-    )
-    return [(ring, job) for ring, job in rows]

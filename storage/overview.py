@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from sqlalchemy import func, select
 
-from enginefarm.state import ArtifactState, JobState
+from enginefarm.state import JobState
 from storage.database import Session
 from storage.models import Artifact, Attempt, Build, Job, Node, Outbox
 
@@ -41,6 +41,8 @@ def attempts_of_jobs(session: Session, job_ids: Collection[str]) -> dict[str, li
 
 def artifacts(session: Session, tenant_id: str, digests: Collection[str]) -> dict[str, Artifact]:
     """Return those of a tenant's artifacts that have these digests."""
+    if not digests:
+        return {}
     rows = session.scalars(
         select(Artifact).where(Artifact.tenant_id == tenant_id, Artifact.digest.in_(digests))
     )
@@ -93,17 +95,3 @@ def unsent_rings(session: Session) -> int:
     """Count the rings that are written but not yet sent."""
     count = session.scalar(select(func.count()).select_from(Outbox).where(Outbox.sent_at.is_(None)))
     return count or 0
-
-
-def published_with(session: Session, tenant_id: str, digest: str) -> bool:
-    """Tell whether a published artifact of the tenant has a blob among its files."""
-    found = session.scalar(
-        select(Artifact.digest)
-        .where(
-            Artifact.tenant_id == tenant_id,
-            Artifact.state == ArtifactState.PUBLISHED,
-            func.strpos(func.encode(Artifact.manifest, "escape"), digest) > 0,
-        )
-        .limit(1)
-    )
-    return found is not None

@@ -27,7 +27,7 @@ def cancel(farm: Farm, tenant_id: str, build_id: str) -> None:
         session.flush()
         for job in jobs.of_build(session, tenant_id, build_id):
             _stop(session, job)
-        events.add(session, tenant_id, build_id, "build", {"state": str(build.state)})
+        events.add(session, build, "build", {"state": str(build.state)})
     farm.progress.wake(build_id)
 
 

@@ -11,7 +11,7 @@ from enginefarm.errors import Unauthenticated
 from enginefarm.spec import BuildSpec
 from enginefarm.state import JobState, NodeState, Stage
 from enginefarm.target import Target
-from storage import attempts, catalogue, nodes, outbox
+from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks import lease
@@ -19,7 +19,7 @@ from tasks.farm import Farm
 from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobLimits
 from tasks.moves import locked, move
 from tasks.release import description_of
-from tasks.routing import serves
+from tasks.routing import needs_node_alone, serves
 
 _log = structlog.get_logger()
 
@@ -59,7 +59,7 @@ def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) ->
         started_at=now(),
         beat_at=now(),
     )
-    attempts.start(session, job, node.id)
+    attempts.start(session, job, node.id, kept)
     return Assignment(
         job_id=job.id,
         attempt=job.attempt,
@@ -79,11 +79,21 @@ def _unfit(session: Session, node: Node, job: Job) -> str | None:
     """Say why a node should leave this job to another; None if it may have it."""
     if node.state is not NodeState.ACTIVE or not _can(node, job):
         return "incapable"
+    if int(node.description.get("slots", 1)) > 1 and _is_crowded(session, node, job):
+        return "busy"
     tried = attempts.failed_on(session, job) if job.failures else frozenset()
     if node.id not in tried:
         return None
     others = [row for row in nodes.live(session) if row.id not in tried and _can(row, job)]
     return "failed here before" if others else None
+
+
+def _is_crowded(session: Session, node: Node, job: Job) -> bool:
+    """Tell whether the job, or one that runs there, must have the node to itself."""
+    nodes.lock(session, node.id)  # two claims of one node take turns
+    others = jobs.running_on(session, node.id)
+    alone = [row for row in [job, *others] if needs_node_alone(row.stage)]
+    return bool(others) and bool(alone)
 
 
 def _can(node: Node, job: Job) -> bool:

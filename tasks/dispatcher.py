@@ -1,25 +1,29 @@
-"""Send the rings that the outbox holds. Several dispatchers may run; each takes other rows."""
+"""Announce jobs whose turn it is and that a node could take now. Several dispatchers take turns."""
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 import structlog
 from celery import Celery
 from kombu.exceptions import OperationalError
 
 from enginefarm.errors import Unavailable
-from enginefarm.state import JobState
-from storage import builds, outbox
-from storage.database import now
+from storage import backlog
+from storage.database import Session, now
+from storage.models import Build, Job, Outbox
 from tasks.app import ring
-from tasks.farm import Farm
+from tasks.farm import Farm, Policy
 from tasks.messages import Ring
+from tasks.routing import needs_node_alone
+from tasks.schedule import Seat, Share, Spent, Use, Wish, choose
 
 _log = structlog.get_logger()
-_BATCH = 50
 
 
 def dispatch(farm: Farm, app: Celery) -> int:
-    """Send what is due; return how many rings went out.
+    """Send the rings whose turn it is; return how many went out.
 
     A ring whose transaction fails after it was sent is sent again: claims tolerate that.
 
@@ -27,23 +31,91 @@ def dispatch(farm: Farm, app: Celery) -> int:
         Unavailable: the broker is away (``broker_away``); the rows stay unsent.
     """
     with farm.database.transaction() as session:
-        due = outbox.due(session, _BATCH)
-        for row, job in due:
-            row.sent_at = now()
-            if job.state is not JobState.QUEUED or job.attempt != row.attempt:
-                continue  # cancelled, claimed or tried again since
-            build = builds.get(session, job.tenant_id, job.build_id)
-            shown = {"model": build.model_name, "target": job.target, "build": build.id}
-            message = Ring(job_id=row.job_id, attempt=row.attempt)
-            try:
-                ring(app, message, row.queue, priority=job.priority, shown=shown)
-            except (OperationalError, OSError) as error:
-                raise Unavailable(
-                    "The broker does not take messages.",
-                    code="broker_away",
-                    why=f"{type(error).__name__}: {str(error)[:200]}",
-                    fix="Nothing is lost; the rings are sent when it is back.",
-                ) from error
-    if due:
-        _log.info("rings_sent", count=len(due))
-    return len(due)
+        if not backlog.take_turn(session):
+            return 0
+        chosen = _choose(session, farm.policy)
+        if not chosen:
+            return 0
+        rows = backlog.rings(session, [wish.ring for wish in chosen])
+        for wish in chosen:
+            if wish.ring in rows:
+                _send(app, *rows[wish.ring])
+    _log.info("rings_sent", count=len(rows))
+    return len(rows)
+
+
+def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
+    seats = _seats(session)
+    queues = {
+        queue for seat in seats if seat.running < seat.slots and not seat.alone
+        for queue in seat.queues
+    }  # fmt: skip
+    rows = backlog.wishes(session, queues, policy.ageing_s) if queues else ()
+    if not rows:
+        return ()
+    wishes = [
+        Wish(
+            ring=row.ring,
+            queue=row.queue,
+            tenant=row.tenant_id,
+            group=row.grouped,
+            priority=row.priority,
+            waited_s=float(row.waited_s),
+            bumped=row.bumped,
+            alone=needs_node_alone(row.stage),
+        )
+        for row in rows
+    ]
+    since = now() - timedelta(seconds=policy.ring_again_s)
+    announced = [
+        (queue, needs_node_alone(stage)) for queue, stage in backlog.announced(session, since)
+    ]
+    use = _use(session, {wish.tenant for wish in wishes}, policy)
+    return choose(wishes, seats, announced, use, policy.ageing_s)
+
+
+def _seats(session: Session) -> list[Seat]:
+    taken = backlog.busy(session)
+    nobody = backlog.Busy(0, 0)
+    return [
+        Seat(
+            node=node.id,
+            queues=frozenset(node.queues),
+            slots=int(node.description.get("slots", 1)),
+            running=taken.get(node.id, nobody).running,
+            alone=taken.get(node.id, nobody).benchmarks > 0,
+        )
+        for node in backlog.live_nodes(session)
+    ]
+
+
+def _use(session: Session, tenant_ids: Collection[str], policy: Policy) -> Use:
+    spent = backlog.used(session, now() - timedelta(seconds=policy.share_window_s))
+    groups = {
+        (row.tenant_id, row.grouped): Spent(float(row.seconds), float(row.idle_s)) for row in spent
+    }
+    shares = {}
+    for tenant_id, row in backlog.tenants(session, tenant_ids).items():
+        mine = [entry for entry in spent if entry.tenant_id == tenant_id]
+        shares[tenant_id] = Share(
+            weight=row.weight,
+            used_s=sum(float(entry.seconds) for entry in mine),
+            running=sum(entry.running for entry in mine),
+            most_running=row.max_running,
+        )
+    return Use(shares, groups)
+
+
+def _send(app: Celery, row: Outbox, job: Job, build: Build) -> None:
+    row.sent_at = now()
+    shown = {"model": build.model_name, "target": job.target, "build": build.id}
+    message = Ring(job_id=row.job_id, attempt=row.attempt)
+    try:
+        ring(app, message, row.queue, priority=job.priority, shown=shown)
+    except (OperationalError, OSError) as error:
+        raise Unavailable(
+            "The broker does not take messages.",
+            code="broker_away",
+            why=f"{type(error).__name__}: {str(error)[:200]}",
+            fix="Nothing is lost; the rings are sent when it is back.",
+        ) from error

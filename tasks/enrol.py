@@ -5,23 +5,29 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from datetime import datetime, timedelta
+
+import structlog
 
 from enginefarm.errors import Unauthenticated
 from enginefarm.state import NodeState
-from storage import nodes
-from storage.database import now
+from storage import jobs, nodes
+from storage.database import Session, now
+from storage.models import Node
 from tasks.farm import Farm
 from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply
 from tasks.routing import queues_served
 
 _PARTS = 3
 _NOBODY = b"\0" * 32
+_log = structlog.get_logger()
 
 
 def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
     """Take a node in, or back; its earlier credential no longer works.
 
-    Whether it may enrol at all was decided by the enrolment token.
+    Whether it may enrol at all was decided by the enrolment token. A node that enrols again has
+    started again: what it ran before is given to another attempt without waiting for the lease.
     """
     secret = secrets.token_hex(32)
     queues = queues_served(message.description)
@@ -34,6 +40,7 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
             queues,
         )
         node_id = row.id
+        _give_up(session, row, now(), [])
     return EnrolReply(
         node_id=node_id,
         credential=f"en_{node_id}_{secret}",
@@ -71,9 +78,21 @@ def beat(farm: Farm, node_id: str, message: NodeBeat) -> NodeBeatReply:
         if row is None:
             raise Unauthenticated("This node is not enrolled.", code="node_unknown")
         row.last_seen_at = now()
-        row.state = NodeState.DRAINING if message.draining else NodeState.ACTIVE
+        if row.state is not NodeState.OUT_OF_SERVICE:
+            row.state = NodeState.DRAINING if message.draining else NodeState.ACTIVE
         if message.description is not None:
             row.description = message.description.model_dump(mode="json")
             row.queues = list(queues_served(message.description))
         queues = [str(name) for name in row.queues]
-    return NodeBeatReply(queues=queues)
+        # A claim that is just being made is not yet in the node's list.
+        before = now() - timedelta(seconds=2 * farm.policy.node_heartbeat_s)
+        _give_up(session, row, before, message.running)
+        drain = row.state is NodeState.OUT_OF_SERVICE
+    return NodeBeatReply(queues=queues, drain=drain)
+
+
+def _give_up(session: Session, node: Node, started_before: datetime, running: list[str]) -> None:
+    """End the leases of the jobs that a living node no longer has."""
+    ended = jobs.end_leases(session, node.id, started_before, running)
+    if ended:
+        _log.warning("jobs_lost_by_node", node=node.name, count=ended)

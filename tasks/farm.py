@@ -14,14 +14,17 @@ from storage.signing import StatementSigner
 class Policy:
     """The operator's numbers; seconds unless the name says otherwise."""
 
-    lease_s: float = 60.0
+    lease_s: float = 900.0
     heartbeat_s: float = 2.0
     node_heartbeat_s: float = 10.0
     node_silent_s: float = 45.0
     max_attempts: int = 3
+    node_faults: int = 5
     retry_backoff_s: float = 5.0
     decline_pause_s: float = 2.0
-    ring_again_s: float = 120.0
+    ring_again_s: float = 15.0
+    ageing_s: float = 600.0
+    share_window_s: float = 3600.0
     rings_kept_s: float = 86_400.0
     publish_lease_s: float = 120.0
     pending_s: float = 7 * 86_400.0

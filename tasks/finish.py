@@ -9,13 +9,13 @@ import structlog
 from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
-from storage import attempts, blobs, builds, jobs
+from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
-from tasks.lifecycle import after_failure
+from tasks.lifecycle import NODES_SPOILT, after_failure
 from tasks.messages import FinishReply, FinishRequest, OutputFile
 from tasks.moves import locked, move
 from tasks.release import enqueue
@@ -42,12 +42,15 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         tenant = _tenant_of(session, job_id)
         builds.lock_tenant(session, tenant)
         found = locked(session, job_id)
-        job = found[1] if found else None
-        if job is not None and _told_before(job, node_id, message):
-            return FinishReply(state=job.state)
-        job = lease.require(job, node_id, message.attempt, message.lease_token)
+        answered = _answered_before(session, node_id, job_id, message)
+        if answered is not None:
+            return FinishReply(state=answered)
+        job = lease.require(
+            found[1] if found else None, node_id, message.attempt, message.lease_token
+        )
         build = found[0] if found else builds.lock(session, job.build_id)
         touched = _end(session, farm.policy, build, job, message)
+        attempts.answer(session, job, message.attempt)
         state = job.state
     for build_id in touched:
         farm.progress.wake(build_id)
@@ -87,10 +90,14 @@ def _tenant_of(session: Session, job_id: str) -> str:
     return job.tenant_id if job is not None else ""
 
 
-def _told_before(job: Job, node_id: str, message: FinishRequest) -> bool:
-    return job.state is not JobState.RUNNING and lease.speaks_for(
-        job, node_id, message.attempt, message.lease_token
-    )
+def _answered_before(
+    session: Session, node_id: str, job_id: str, message: FinishRequest
+) -> JobState | None:
+    """Return what the node was told when it ended this attempt, whatever came of the job since."""
+    attempt = attempts.find(session, job_id, message.attempt)
+    if attempt is None or not lease.speaks_for(attempt, node_id, message.lease_token):
+        return None
+    return attempt.answered
 
 
 def _end(
@@ -124,8 +131,9 @@ def fail_attempt(
     """Try a job again, or end it, by whose fault the failure is and how often it has failed."""
     job.failures += 1
     session.flush()
-    nodes = len(attempts.failed_on(session, job))
-    goal = after_failure(failure.blame, job.failures, policy.max_attempts, nodes)
+    spoilt = attempts.failed_on(session, job)
+    goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
+    _count_fault(session, policy, job, failure, spoilt)
     _log.info(
         "attempt_failed",
         job=job.id,
@@ -141,10 +149,24 @@ def fail_attempt(
         return {build.id}
     if failure.blame is not Blame.PERSON:
         failure = failure.model_copy(
-            update={"context": {**failure.context, "attempts": job.failures, "nodes": nodes}}
+            update={"context": {**failure.context, "attempts": job.failures, "nodes": len(spoilt)}}
         )
     move(session, job, JobState.FAILED, failure=_dumped(failure))
     return conclude(session, build, job)
+
+
+def _count_fault(
+    session: Session, policy: Policy, job: Job, failure: Failure, spoilt: frozenset[str]
+) -> None:
+    """Hold a fault against its node, until the job turns out to spoil every node it meets."""
+    if failure.blame is not Blame.NODE or job.node_id is None:
+        return
+    if len(spoilt) >= NODES_SPOILT:
+        nodes.forgive(session, spoilt)
+        return
+    note = f"{policy.node_faults} failures in a row; the last: {failure.message}"
+    if nodes.blame(session, job.node_id, policy.node_faults, note):
+        _log.error("node_out_of_service", node=job.node_id, why=note)
 
 
 def _result(message: FinishRequest) -> dict[str, Any]:

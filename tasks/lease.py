@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enginefarm.errors import LeaseLost
 from enginefarm.state import JobState
 from storage.database import now
-from storage.models import Job
+from storage.models import Attempt, Job
 
 
 def new_token() -> tuple[str, bytes]:
@@ -29,11 +29,10 @@ def until(seconds: float) -> datetime:
     return now() + timedelta(seconds=seconds)
 
 
-def speaks_for(job: Job, node_id: str, attempt: int, token: str) -> bool:
-    """Tell whether a node holds, or was the last to hold, the lease of this attempt."""
-    kept = job.lease_sha256 or b"\0"
-    same = hmac.compare_digest(kept, hashed(token))
-    return same and job.node_id == node_id and job.attempt == attempt
+def speaks_for(row: Job | Attempt, node_id: str, token: str) -> bool:
+    """Tell whether a node has, or had, the lease of this attempt."""
+    same = hmac.compare_digest(row.lease_sha256 or b"\0", hashed(token))
+    return same and row.node_id == node_id
 
 
 def require(job: Job | None, node_id: str, attempt: int, token: str) -> Job:
@@ -45,7 +44,8 @@ def require(job: Job | None, node_id: str, attempt: int, token: str) -> Job:
     if (
         job is None
         or job.state is not JobState.RUNNING
-        or not speaks_for(job, node_id, attempt, token)
+        or job.attempt != attempt
+        or not speaks_for(job, node_id, token)
     ):
         raise LeaseLost(
             "This attempt is no longer yours.",

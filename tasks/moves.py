@@ -5,6 +5,7 @@ The build's row is locked by the event's number, so what watchers see is in orde
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from enginefarm.errors import Conflict, Failure
@@ -36,8 +37,7 @@ def move(session: Session, job: Job, goal: JobState, **values: Any) -> None:  # 
 
 def tell(session: Session, job: Job) -> None:
     """Tell the watchers of a job's build where the job stands."""
-    session.flush()
-    events.add(session, job.tenant_id, job.build_id, "job", _told(job), job.id)
+    events.add(session, job.build, "job", _told(job), job.id)
 
 
 def fail(session: Session, job: Job, failure: Failure, state: JobState = JobState.FAILED) -> None:
@@ -45,12 +45,14 @@ def fail(session: Session, job: Job, failure: Failure, state: JobState = JobStat
     move(session, job, state, failure=failure.model_dump(mode="json"))
 
 
-def roll_up(session: Session, build: Build) -> None:
-    """Let a build follow from its jobs; tell its watchers if it moved."""
+def roll_up(session: Session, build: Build, its_jobs: Sequence[Job] | None = None) -> None:
+    """Let a build follow from its jobs, read now unless given; tell its watchers if it moved."""
     if BuildState(build.state).terminal:
         return
+    if its_jobs is None:
+        its_jobs = jobs.of_build(session, build.tenant_id, build.id)
     states: dict[str, list[JobState]] = {}
-    for job in jobs.of_build(session, build.tenant_id, build.id):
+    for job in its_jobs:
         states.setdefault(job.target, []).append(JobState(job.state))
     each = [target_state(row) for row in states.values()]
     goal = build_state(each, cancelled=build.cancelled_at is not None)
@@ -59,8 +61,7 @@ def roll_up(session: Session, build: Build) -> None:
     build.state = goal
     if goal.terminal:
         build.finished_at = now()
-    session.flush()
-    events.add(session, build.tenant_id, build.id, "build", {"state": str(goal)})
+    events.add(session, build, "build", {"state": str(goal)})
 
 
 def locked(session: Session, job_id: str) -> tuple[Build, Job] | None:

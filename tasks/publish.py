@@ -13,7 +13,7 @@ from functools import partial
 import structlog
 
 from enginefarm.attestation import PREDICATE_TYPE
-from enginefarm.errors import Failure, FarmError, Unavailable
+from enginefarm.errors import Failure, FarmError, JobFailed, Unavailable
 from enginefarm.manifest import CONFIG_TYPE, MANIFEST_TYPE, REPORT_TYPE
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts, attempts, blobs, builds, catalogue, jobs
@@ -26,6 +26,7 @@ from tasks.conclude import conclude
 from tasks.farm import Farm
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
+from tasks.proof import NOT_AS_MADE, prove_blobs
 from tasks.statement import statement_for
 
 _log = structlog.get_logger()
@@ -105,8 +106,7 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     report = next(row for row in manifest.layers if row.media_type == REPORT_TYPE)
     farm.objects.put_bytes(report.digest, composed.report_bytes, REPORT_TYPE)
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
-    for layer in (manifest.config, *manifest.layers):
-        farm.objects.confirm(layer.digest, layer.size)
+    prove_blobs(farm, [(row.digest, row.size) for row in (manifest.config, *manifest.layers)])
     facts = facts_of(work.build, work.model, work.stages, signer.builder_id)
     return signer.sign(statement_for(manifest, facts))
 
@@ -169,6 +169,7 @@ def _write(
             size=composed.size,
             created_at=now(),
         ),
+        [row.digest for row in (manifest.config, *manifest.layers)],
         Attestation(
             tenant_id=tenant,
             artifact_digest=manifest.digest,
@@ -210,6 +211,19 @@ def _gate_failure(composed: Composed) -> Failure:
     )
 
 
+def _withdraw(session: Session, work: _Work, error: FarmError) -> JobFailed:
+    """Let nobody take the engine from the cache again; the next build makes it anew."""
+    jobs.withdraw(session, work.stages[Stage.COMPILE])
+    return JobFailed(
+        "The engine is no longer in the bucket as it was built.",
+        blame=Blame.FARM,
+        code="engine_lost",
+        why=error.message,
+        fix="Submit the build again: the engine is built anew.",
+        **error.context,
+    )
+
+
 def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
     """Try again later when the farm is at fault, for ever if a part of it is away; else end."""
     with farm.database.transaction() as session:
@@ -220,12 +234,15 @@ def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
         build, job = found
         if job.state is not JobState.RUNNING or job.attempt != work.attempt:
             return
+        lost = error.code in NOT_AS_MADE
+        if lost:
+            error = _withdraw(session, work, error)
         failure = error.as_failure().model_dump(mode="json")
         attempts.end(session, job, job.attempt, JobState.FAILED, failure=failure)
         away = isinstance(error, Unavailable)
         failures = job.failures + (0 if away else 1)
-        farms_fault = error.blame is Blame.FARM and failures < farm.policy.max_attempts
-        if away or farms_fault:
+        may_heal = error.blame is Blame.FARM and not lost
+        if away or (may_heal and failures < farm.policy.max_attempts):
             later = now() + timedelta(seconds=farm.policy.retry_backoff_s)
             move(session, job, JobState.WAITING, not_before=later, failures=failures)
             _log.warning("publish_postponed", build=build.id, code=error.code)

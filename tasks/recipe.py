@@ -50,10 +50,10 @@ def recipe_for(
 
     ``model`` is ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``.
     """
-    common: dict[str, Any] = {
-        "schema": RECIPE_SCHEMA,
-        "stage": str(stage),
-        "target": str(target),
+    head = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
+    if stage is Stage.PUBLISH:
+        return head | _published(spec, target, made)
+    built: dict[str, Any] = {
         "backend_version": version,
         "model": model,
         "profiles": [
@@ -61,22 +61,25 @@ def recipe_for(
             for profile in spec.profiles
         ],
     }
-    if stage in {Stage.CHECK, Stage.COMPILE}:
-        given = spec.options.compile.model_dump(mode="json", exclude_none=True)
-        heard = OPTIONS_OF_BACKEND[target.backend]
-        return common | {"options": {name: given[name] for name in given if name in heard}}
     if stage is Stage.BENCHMARK:
-        return common | {
-            "engine": made.engine,
-            "evaluation": spec.evaluation,
-            "synthetic": {n: s.model_dump(exclude_none=True) for n, s in spec.synthetic.items()},
-            "seed": spec.seed,
-            "options": spec.options.benchmark.model_dump(),
-        }
+        return head | built | _measured(spec, made)
+    given = spec.options.compile.model_dump(mode="json", exclude_none=True)
+    heard = OPTIONS_OF_BACKEND[target.backend]
+    return head | built | {"options": {name: given[name] for name in given if name in heard}}
+
+
+def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
     return {
-        "schema": RECIPE_SCHEMA,
-        "stage": str(stage),
-        "target": str(target),
+        "engine": made.engine,
+        "evaluation": spec.evaluation,
+        "synthetic": {n: s.model_dump(exclude_none=True) for n, s in spec.synthetic.items()},
+        "seed": spec.seed,
+        "options": spec.options.benchmark.model_dump(),
+    }
+
+
+def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
+    return {
         "engine": made.engine,
         "compile_key": made.compile_key,
         "benchmark_key": made.benchmark_key,

@@ -14,7 +14,7 @@ import structlog
 
 from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.state import Blame, JobState, Stage
-from storage import attempts, builds, jobs, nodes, outbox
+from storage import attempts, backlog, builds, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job
 from tasks.conclude import conclude
@@ -78,6 +78,7 @@ def _ring_again(farm: Farm) -> None:
 def _forget_rings(farm: Farm) -> None:
     before = now() - timedelta(seconds=farm.policy.rings_kept_s)
     with farm.database.transaction() as session:
+        backlog.drop_stale(session)
         outbox.forget(session, before)
 
 

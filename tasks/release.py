@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import cached_property
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -16,7 +17,7 @@ from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
 from storage import catalogue, jobs, nodes, outbox
 from storage.database import Session, now
-from storage.models import Build, Job, Node
+from storage.models import Build, Job, Model, Node
 from tasks.messages import NodeDescription
 from tasks.moves import move, tell
 from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_measure
@@ -48,17 +49,44 @@ def made_by(its_jobs: Sequence[Job]) -> Made:
     )
 
 
-def recipe_of(session: Session, build: Build, job: Job, its_jobs: Sequence[Job]) -> dict[str, Any]:
-    """Return a job's recipe; the stages before it must have run."""
-    model = catalogue.get_model(session, build.tenant_id, build.model_digest)
-    return recipe_for(
-        Stage(job.stage),
-        BuildSpec.model_validate(build.spec),
-        Target.parse(job.target),
-        job.backend_version or "",
-        {"digest": model.digest, "files": model.files},
-        made_by(its_jobs),
-    )
+class Ground:
+    """What starting the jobs of one build rests on; each part is read once, when first needed."""
+
+    def __init__(self, session: Session, build: Build) -> None:
+        """Know only which build it is."""
+        self.session = session
+        self.build = build
+
+    @cached_property
+    def spec(self) -> BuildSpec:
+        """What was asked for."""
+        return BuildSpec.model_validate(self.build.spec)
+
+    @cached_property
+    def model(self) -> Model:
+        """The model that is built."""
+        return catalogue.get_model(self.session, self.build.tenant_id, self.build.model_digest)
+
+    @cached_property
+    def live(self) -> list[LiveNode]:
+        """The nodes that take work."""
+        return live_nodes(self.session)
+
+    def jobs_of(self, target: str) -> list[Job]:
+        """Return the jobs of one target, in the order in which they run."""
+        rows = jobs.of_build(self.session, self.build.tenant_id, self.build.id)
+        return [row for row in rows if row.target == target]
+
+    def recipe(self, job: Job, its_jobs: Sequence[Job]) -> dict[str, Any]:
+        """Return a job's recipe; the stages before it must have run."""
+        return recipe_for(
+            Stage(job.stage),
+            self.spec,
+            Target.parse(job.target),
+            job.backend_version or "",
+            {"digest": self.model.digest, "files": self.model.files},
+            made_by(its_jobs),
+        )
 
 
 def release(session: Session, build: Build, job: Job) -> None:
@@ -67,22 +95,26 @@ def release(session: Session, build: Build, job: Job) -> None:
     Raises:
         InvalidRequest: the node that was waited for cannot measure what a gate looks at.
     """
-    its_jobs = [
-        row for row in jobs.of_build(session, build.tenant_id, build.id) if row.target == job.target
-    ]
+    ground = Ground(session, build)
+    release_from(ground, job, ground.jobs_of(job.target))
+
+
+def release_from(ground: Ground, job: Job, its_jobs: list[Job]) -> None:
+    """Do as :func:`release` does for a job among those of its target, on known ground."""
     for row in its_jobs[its_jobs.index(job) :]:
         if row not in its_jobs:
             continue  # dropped on the way: nobody can measure
-        if row.state is not JobState.WAITING or not _start(session, build, row, its_jobs):
+        if row.state is not JobState.WAITING or not _start(ground, row, its_jobs):
             return
 
 
-def _start(session: Session, build: Build, job: Job, its_jobs: list[Job]) -> bool:
+def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     """Start one job; tell whether it has succeeded at once, so that the next may start."""
+    session = ground.session
     stage, target = Stage(job.stage), Target.parse(job.target)
-    if stage is not Stage.PUBLISH and not _has_a_node(session, build, job, its_jobs):
+    if stage is not Stage.PUBLISH and not _has_a_node(ground, job, its_jobs):
         return False
-    recipe = recipe_of(session, build, job, its_jobs)
+    recipe = ground.recipe(job, its_jobs)
     key = key_of(recipe)
     known = jobs.succeeded_with_key(session, job.tenant_id, key)
     if known is not None:
@@ -105,7 +137,6 @@ def _start(session: Session, build: Build, job: Job, its_jobs: list[Job]) -> boo
         job.note = f"waits for the same work in build {leader.build_id}"
         tell(session, job)
         return False
-    session.flush()
     if stage is not Stage.PUBLISH:
         enqueue(session, job, queue_for(stage, target), attempt=1)
     return False
@@ -128,41 +159,38 @@ def enqueue(session: Session, job: Job, queue: str, *, attempt: int, delay_s: fl
     outbox.add(session, job, moment + timedelta(seconds=delay_s))
 
 
-def _has_a_node(session: Session, build: Build, job: Job, its_jobs: list[Job]) -> bool:
+def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     """Fix the backend version that the key will name; False while the job must wait for a node.
 
     A job that was planned for a live node does not wait: its queue will find that node again.
     """
-    spec, target = BuildSpec.model_validate(build.spec), Target.parse(job.target)
-    live = live_nodes(session)
+    spec, target = ground.spec, Target.parse(job.target)
     if job.backend_version is None:
-        _plan_again(session, spec, live, its_jobs)
+        _plan_again(ground, its_jobs)
     if job.backend_version is not None and (
         job.stage != Stage.BENCHMARK
         or not waits_for_measure(spec, target)
-        or able(live, Stage.BENCHMARK, target, job.backend_version)
+        or able(ground.live, Stage.BENCHMARK, target, job.backend_version)
     ):
         return True
     if job.wait_until is None:
         # The window opens when the job could start, so that a long compile does not eat it.
         job.wait_until = now() + timedelta(seconds=spec.wait_for_node)
         job.note = f"waits for a node that can {job.stage} {target}"
-        tell(session, job)
+        tell(ground.session, job)
     return False
 
 
-def _plan_again(
-    session: Session, spec: BuildSpec, live: Sequence[LiveNode], its_jobs: list[Job]
-) -> None:
+def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     """Let the node that was waited for decide the version, and whether there is a benchmark."""
     target = Target.parse(its_jobs[0].target)
-    if newest_version(live, target) is None:
+    if newest_version(ground.live, target) is None:
         return
-    planned = plan_target(spec, target, live)
+    planned = plan_target(ground.spec, target, ground.live)
     for row in list(its_jobs):
         if Stage(row.stage) in planned.stages:
             row.backend_version = planned.version
         else:
             its_jobs.remove(row)
-            jobs.drop(session, row)
-    session.flush()
+            jobs.drop(ground.session, row)
+    ground.session.flush()

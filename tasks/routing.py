@@ -16,6 +16,11 @@ NODE_STAGES = (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
 """Stages that run on nodes; ``publish`` runs in the control plane."""
 
 
+def needs_node_alone(stage: str) -> bool:
+    """Tell whether a stage has a node to itself: a neighbour would be measured, too."""
+    return stage == Stage.BENCHMARK
+
+
 def queue_for(stage: Stage, target: Target) -> str:
     """Return the queue of a stage on a target."""
     return f"{stage}.{target.arch}"

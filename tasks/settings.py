@@ -17,16 +17,27 @@ class PolicySettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
 
-    lease_s: float = Field(default=60.0, gt=0, description="A node unheard for so long loses it.")
+    lease_s: float = Field(
+        default=900.0, gt=0, description="A job that was unheard for so long goes to another node."
+    )
     heartbeat_s: float = Field(
         default=2.0, gt=0, description="Between a running job's beats; a cancel is heard with one."
     )
     node_heartbeat_s: float = Field(default=10.0, gt=0, description="Between a node's beats.")
     node_silent_s: float = Field(default=45.0, gt=0, description="Then a node is offline.")
     max_attempts: int = Field(default=3, ge=1, description="Of one job.")
+    node_faults: int = Field(
+        default=5, ge=1, description="Failures in a row, of its own fault: out of service."
+    )
     retry_backoff_s: float = Field(default=5.0, ge=0, description="Doubled with each failure.")
     decline_pause_s: float = Field(default=2.0, ge=0, description="After a node cannot do a job.")
-    ring_again_s: float = Field(default=120.0, gt=0, description="When a ring seems lost.")
+    ring_again_s: float = Field(default=15.0, gt=0, description="When a ring seems lost.")
+    ageing_s: float = Field(
+        default=600.0, gt=0, description="Waiting so long makes a job one priority more urgent."
+    )
+    share_window_s: float = Field(
+        default=3600.0, gt=0, description="Node time within it decides whose turn it is."
+    )
     rings_kept_s: float = Field(default=86_400.0, gt=0, description="Sent rings, for looking back.")
     publish_lease_s: float = Field(
         default=120.0, gt=0, description="A publisher that died is followed after so long."

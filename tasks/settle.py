@@ -9,7 +9,7 @@ import structlog
 from enginefarm.errors import JobFailed
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.target import Target
-from storage import attempts, blobs, builds, jobs
+from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks.conclude import conclude
@@ -17,6 +17,7 @@ from tasks.farm import Farm, Policy
 from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
+from tasks.proof import prove_blobs
 from tasks.results import check_result
 
 _log = structlog.get_logger()
@@ -56,8 +57,7 @@ def _verify(farm: Farm, job: Job) -> JobFailed | None:
     """Return what is wrong with an uploaded job, if anything is."""
     result = job.result or {}
     try:
-        for file in result["outputs"]:
-            farm.objects.confirm(file["digest"], file["size"])
+        prove_blobs(farm, [(file["digest"], file["size"]) for file in result["outputs"]])
         check_result(Stage(job.stage), Target.parse(job.target), result)
     except JobFailed as error:
         return error
@@ -72,6 +72,8 @@ def _move_on(
         attempts.judge(session, job, JobState.FAILED, failure.model_dump(mode="json"))
         return fail_attempt(session, policy, build, job, failure)
     attempts.judge(session, job, JobState.SUCCEEDED)
+    if job.node_id is not None:
+        nodes.forgive(session, [job.node_id])
     if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
         move(session, job, JobState.CANCELLED, note="cancelled")
     else:

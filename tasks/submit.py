@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
@@ -10,69 +12,110 @@ from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState
 from enginefarm.views import PlanView, TensorView
-from storage import builds, catalogue, events
+from storage import builds, catalogue, events, jobs
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Build, Job, Model
+from tasks import quotas
 from tasks.admission import check_spec
 from tasks.datasets import check_against
 from tasks.explain import Explainer
-from tasks.farm import Farm, Policy
+from tasks.farm import Policy
 from tasks.moves import roll_up
 from tasks.plan import TargetPlan, plan_target
-from tasks.release import live_nodes, release
+from tasks.release import Ground, live_nodes, release_from
 
 
-def plan(farm: Farm, tenant_id: str, spec: BuildSpec, *, explain: bool = False) -> PlanView:
+@dataclass(frozen=True)
+class Requester:
+    """Who asks for a build: the tenant, by which access key, under which idempotency key."""
+
+    tenant_id: str
+    api_key_id: str | None = None
+    idempotency_key: str | None = None
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """A build and its jobs; ``existed``: it was submitted before under the idempotency key."""
+
+    build: Build
+    jobs: Sequence[Job]
+    existed: bool = False
+
+
+def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = False) -> PlanView:
     """Say what a submit would do: keys, hits and routing. Nothing is written."""
-    with farm.database.transaction() as session:
-        model = admit(session, tenant_id, spec)
-        live = live_nodes(session)
-        plans = [plan_target(spec, target, live) for target in spec.targets]
-        targets = [
-            Explainer(session, tenant_id, spec, model, row, live, explain).target() for row in plans
-        ]
+    model = admit(session, tenant_id, spec)
+    live = live_nodes(session)
+    plans = [plan_target(spec, target, live) for target in spec.targets]
+    targets = [
+        Explainer(session, tenant_id, spec, model, row, live, explain).target() for row in plans
+    ]
     return PlanView(model=spec.model, targets=targets)
 
 
-def submit(
-    farm: Farm, tenant_id: str, spec: BuildSpec, idempotency_key: str | None = None
-) -> tuple[str, bool]:
-    """Accept a build; return its id and whether it existed under the idempotency key."""
-    body = spec.model_dump(mode="json")
-    request = digest_of(canonical_json(body))
-    with farm.database.transaction() as session:
+def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSpec) -> Accepted:
+    """Accept a build, or return the one that was accepted under the idempotency key.
+
+    Nobody can watch a build before it is committed, so nobody is woken.
+
+    Raises:
+        QuotaExceeded: the tenant has as many unfinished jobs as it may have.
+    """
+    tenant_id, idempotency_key = requester.tenant_id, requester.idempotency_key
+    # Nothing is written before the end: then each kind of row goes out in one statement, and no
+    # row is locked while this waits for its turn.
+    with session.no_autoflush:
         builds.lock_tenant(session, tenant_id)
+        body = spec.model_dump(mode="json")
+        request = digest_of(canonical_json(body))
         if idempotency_key is not None:
             known = builds.with_idempotency_key(session, tenant_id, idempotency_key)
             if known is not None:
-                return _same(known, request, idempotency_key), True
+                same = _same(known, request, idempotency_key)
+                return Accepted(same, jobs.of_build(session, tenant_id, same.id), existed=True)
         model = admit(session, tenant_id, spec)
-        live = live_nodes(session)
-        plans = [plan_target(spec, target, live) for target in spec.targets]
-        build = Build(
-            id=new_id("bld"),
-            tenant_id=tenant_id,
-            state=BuildState.PENDING,
-            model_digest=model.digest,
-            model_name=model.name,
-            spec=body,
-            priority=spec.priority,
-            labels=dict(spec.labels),
-            idempotency_key=idempotency_key,
-            request_digest=request,
-            created_at=now(),
-            event_seq=0,
-        )
-        session.add(build)
-        session.flush()
-        events.add(session, tenant_id, build.id, "build", {"state": str(build.state)})
-        for row in plans:
-            first = _add_jobs(session, farm.policy, build, spec, row)
-            release(session, build, first)
-        roll_up(session, build)
-    farm.progress.wake(build.id)
-    return build.id, False
+        build = _new_build(tenant_id, spec, model, body)
+        build.idempotency_key, build.request_digest = idempotency_key, request
+        build.api_key_id = requester.api_key_id
+        made = _start_all(session, policy, build, model, spec)
+        quotas.require_room_for_jobs(session, tenant_id, made)
+    session.flush()
+    return Accepted(build, made)
+
+
+def _new_build(tenant_id: str, spec: BuildSpec, model: Model, body: dict[str, Any]) -> Build:
+    return Build(
+        id=new_id("bld"),
+        tenant_id=tenant_id,
+        state=BuildState.PENDING,
+        model_digest=model.digest,
+        model_name=model.name,
+        spec=body,
+        priority=spec.priority,
+        labels=dict(spec.labels),
+        created_at=now(),
+        event_seq=0,
+    )
+
+
+def _start_all(
+    session: Session, policy: Policy, build: Build, model: Model, spec: BuildSpec
+) -> list[Job]:
+    """Make the jobs of every target and start the first of each; return them all."""
+    ground = Ground(session, build)
+    ground.spec, ground.model = spec, model
+    plans = [plan_target(spec, target, ground.live) for target in spec.targets]
+    session.add(build)
+    events.add(session, build, "build", {"state": str(build.state)})
+    made: list[Job] = []
+    for row in plans:
+        its_jobs = _new_jobs(session, policy, build, spec, row)
+        release_from(ground, its_jobs[0], its_jobs)
+        made += its_jobs
+    roll_up(session, build, made)
+    return made
 
 
 def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
@@ -93,7 +136,7 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     return model
 
 
-def _same(known: Build, request: str, key: str) -> str:
+def _same(known: Build, request: str, key: str) -> Build:
     if known.request_digest != request:
         raise Conflict(
             f"Idempotency key {key[:80]!r} was used for another build.",
@@ -101,18 +144,19 @@ def _same(known: Build, request: str, key: str) -> str:
             why=f"Build {known.id} was submitted under it with a different body.",
             fix="Send the same body, or a new key.",
         )
-    return known.id
+    return known
 
 
-def _add_jobs(
+def _new_jobs(
     session: Session, policy: Policy, build: Build, spec: BuildSpec, row: TargetPlan
-) -> Job:
-    """Write the jobs of one target, all waiting; return the first."""
+) -> list[Job]:
+    """Make the jobs of one target, all waiting, in the order in which they run."""
     made = [
         Job(
             id=new_id("job"),
             tenant_id=build.tenant_id,
             build_id=build.id,
+            build=build,
             target=str(row.target),
             stage=str(stage),
             position=position,
@@ -127,8 +171,7 @@ def _add_jobs(
         for position, stage in enumerate(row.stages)
     ]
     session.add_all(made)
-    session.flush()
-    return made[0]
+    return made
 
 
 def _limits(spec: BuildSpec, policy: Policy) -> dict[str, Any]:

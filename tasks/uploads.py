@@ -5,11 +5,13 @@ from __future__ import annotations
 from storage import blobs, jobs
 from tasks import lease
 from tasks.farm import Farm
-from tasks.messages import UploadSlot, UploadsReply, UploadsRequest
+from tasks.messages import OutputFile, UploadSlot, UploadsReply, UploadsRequest
 
 
 def slots(farm: Farm, node_id: str, job_id: str, message: UploadsRequest) -> UploadsReply:
     """Return a slot for each file; none for bytes that this tenant has here already.
+
+    The bucket is asked, too: a blob that was lost there must be sent again.
 
     Raises:
         LeaseLost: the attempt is no longer this node's.
@@ -25,7 +27,7 @@ def slots(farm: Farm, node_id: str, job_id: str, message: UploadsRequest) -> Upl
         }
     made = []
     for file in message.files:
-        if file.digest in known:
+        if file.digest in known and _is_there(farm, file):
             made.append(UploadSlot(digest=file.digest, url=None))
             continue
         url, headers = farm.objects.presign_put(
@@ -33,3 +35,8 @@ def slots(farm: Farm, node_id: str, job_id: str, message: UploadsRequest) -> Upl
         )
         made.append(UploadSlot(digest=file.digest, url=url, headers=headers))
     return UploadsReply(files=made)
+
+
+def _is_there(farm: Farm, file: OutputFile) -> bool:
+    info = farm.objects.head(file.digest)
+    return info is not None and info.size == file.size

@@ -5,12 +5,13 @@ Every row that belongs to somebody carries its tenant.
 
 from storage.models.base import Base
 from storage.models.catalogue import ApiKey, Blob, Dataset, Model, Node, Tenant
-from storage.models.release import Artifact, Attestation, SigningKey
+from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
 from storage.models.work import Attempt, Build, Event, Job, Outbox
 
 __all__ = [
     "ApiKey",
     "Artifact",
+    "ArtifactFile",
     "Attempt",
     "Attestation",
     "Base",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, func
+from sqlalchemy import BigInteger, ForeignKey, func, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from enginefarm.state import NodeState
@@ -20,6 +20,10 @@ class Tenant(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    weight: Mapped[float] = mapped_column(default=1.0, server_default=text("1"))
+    max_running: Mapped[int | None]
+    max_unfinished: Mapped[int | None]
+    max_bytes: Mapped[int | None] = mapped_column(BigInteger)
 
 
 class ApiKey(Base):
@@ -48,6 +52,8 @@ class Node(Base):
     credential_sha256: Mapped[bytes]
     state: Mapped[NodeState] = mapped_column(words(NodeState))
     description: Mapped[dict[str, Any]]
+    faults: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    note: Mapped[str | None]
     queues: Mapped[list[Any]]
     enrolled_at: Mapped[datetime] = mapped_column(server_default=func.now())
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -5,7 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, UniqueConstraint, func
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    UniqueConstraint,
+    func,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from enginefarm.state import ArtifactState
@@ -30,6 +37,21 @@ class Artifact(Base):
     report: Mapped[dict[str, Any] | None]
     size: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class ArtifactFile(Base):
+    """Which blobs an artifact's manifest names: its config, its engine, its report."""
+
+    __tablename__ = "artifact_files"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant_id", "artifact_digest"], ["artifacts.tenant_id", "artifacts.digest"]
+        ),
+    )
+
+    tenant_id: Mapped[str] = mapped_column(primary_key=True)
+    blob_digest: Mapped[str] = mapped_column(primary_key=True)
+    artifact_digest: Mapped[str] = mapped_column(primary_key=True)
 
 
 class Attestation(Base):

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, UniqueConstraint, func, text
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from enginefarm.state import BuildState, JobState
 from storage.models.base import Base, words
@@ -34,6 +34,8 @@ class Build(Base):
     labels: Mapped[dict[str, Any]]
     idempotency_key: Mapped[str | None]
     request_digest: Mapped[str]
+    api_key_id: Mapped[str | None]
+    bumped_at: Mapped[datetime | None]
     event_seq: Mapped[int] = mapped_column(server_default=text("0"), default=0)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     cancelled_at: Mapped[datetime | None]
@@ -79,6 +81,7 @@ class Job(Base):
     joined_to: Mapped[str | None]
     note: Mapped[str | None]
     result: Mapped[dict[str, Any] | None]
+    withdrawn_at: Mapped[datetime | None]
     failure: Mapped[dict[str, Any] | None]
     node_id: Mapped[str | None] = mapped_column(ForeignKey("nodes.id"))
     lease_sha256: Mapped[bytes | None]
@@ -93,11 +96,17 @@ class Job(Base):
     beat_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
 
+    build: Mapped[Build] = relationship()
+
 
 class Attempt(Base):
     """One run of a job on one node."""
 
     __tablename__ = "attempts"
+    __table_args__ = (
+        Index("ix_attempts_finished_at", "finished_at"),
+        Index("ix_attempts_unfinished", "job_id", postgresql_where=text("finished_at IS NULL")),
+    )
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
@@ -109,6 +118,8 @@ class Attempt(Base):
     log_digest: Mapped[str | None]
     log_size: Mapped[int | None] = mapped_column(BigInteger)
     log_tail: Mapped[str] = mapped_column(default="", server_default="")
+    lease_sha256: Mapped[bytes | None]
+    answered: Mapped[JobState | None] = mapped_column(words(JobState))
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
 
@@ -131,6 +142,8 @@ class Outbox(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     sent_at: Mapped[datetime | None]
 
+    job: Mapped[Job] = relationship()
+
 
 class Event(Base):
     """What happened to a build, numbered without gaps within it."""
@@ -144,3 +157,5 @@ class Event(Base):
     kind: Mapped[str] = mapped_column(String(16))
     data: Mapped[dict[str, Any]]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+    build: Mapped[Build] = relationship()

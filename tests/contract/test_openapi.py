@@ -21,6 +21,7 @@ PATHS = {
     "/v1/blobs/{digest}": {"get", "head"},
     "/v1/builds": {"get", "post"},
     "/v1/builds/{build_id}": {"get"},
+    "/v1/builds/{build_id}/bump": {"post"},
     "/v1/builds/{build_id}/cancel": {"post"},
     "/v1/builds/{build_id}/events": {"get"},
     "/v1/datasets": {"post"},

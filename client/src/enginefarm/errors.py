@@ -10,6 +10,7 @@ statuses and ``enginefarm.cli`` maps them to exit codes.
     ├── InvalidDataset      the dataset cannot be used                          (person)
     ├── InvalidProfile      an optimization profile does not fit the model      (person)
     ├── TooLarge            the body is above the operator's limit              (person)
+    ├── QuotaExceeded       the tenant has as much in the farm as it may have   (person)
     ├── NotServed           no live node can do what a target needs             (person)
     ├── Unauthenticated     no key, or one that is unknown, expired or revoked  (person)
     ├── Forbidden           the key lacks a scope                               (person)
@@ -114,6 +115,12 @@ class TooLarge(_PersonError):
     """The body is above the operator's limit."""
 
     default_code = "too_large"
+
+
+class QuotaExceeded(_PersonError):
+    """The tenant has as much in the farm as its operator allows."""
+
+    default_code = "quota_exceeded"
 
 
 class NotServed(_PersonError):

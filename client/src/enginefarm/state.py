@@ -70,6 +70,7 @@ class NodeState(StrEnum):
     ACTIVE = "active"
     DRAINING = "draining"
     OFFLINE = "offline"
+    OUT_OF_SERVICE = "out_of_service"
 
 
 class Blame(StrEnum):

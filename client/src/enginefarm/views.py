@@ -240,6 +240,8 @@ class NodeView(_View):
     backends: list[BackendView]
     queues: list[str]
     running: list[str]
+    faults: int = Field(default=0, description="Failures of its own fault, in a row.")
+    note: str | None = Field(default=None, description="Why it takes no work, if it does not.")
     last_seen_at: datetime
     enrolled_at: datetime
 

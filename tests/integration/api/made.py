@@ -21,7 +21,7 @@ from enginefarm.manifest import (
     Manifest,
 )
 from enginefarm.state import ArtifactState, BuildState, JobState
-from storage import blobs, ids
+from storage import artifacts, blobs, ids
 from storage.models import Artifact, Attestation, Build, Job
 from tasks.farm import Farm
 
@@ -98,11 +98,15 @@ def artifact(
         for row in (
             _build(tenant_id, build_id),
             _job(tenant_id, build_id, job_id),
-            _artifact(tenant_id, build_id, job_id, manifest, state),
-            _attestation(tenant_id, job_id, manifest),
         ):
             session.add(row)
             session.flush()
+        artifacts.add(
+            session,
+            _artifact(tenant_id, build_id, job_id, manifest, state),
+            [row.digest for row in (manifest.config, *manifest.layers)],
+            _attestation(tenant_id, job_id, manifest),
+        )
     return Published(
         manifest.digest, manifest.render(), engine, digest_of(engine), build_id, job_id
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from tasks.messages import (
     LeaseBeat,
     LeaseBeatReply,
     NodeBeat,
+    NodeBeatReply,
     NodeDescription,
     OutputFile,
     Progress,
@@ -44,7 +46,7 @@ def backend(
     )
 
 
-def description(*backends: BackendDescription) -> NodeDescription:
+def description(*backends: BackendDescription, slots: int = 1) -> NodeDescription:
     return NodeDescription(
         hostname="rack-1",
         cpu="EPYC",
@@ -53,6 +55,7 @@ def description(*backends: BackendDescription) -> NodeDescription:
         devices=[],
         backends=list(backends),
         stages=[Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK],
+        slots=slots,
         farm_version="0.1.0",
     )
 
@@ -66,17 +69,22 @@ class FakeNode:
     backends: list[BackendDescription] = field(default_factory=lambda: [backend()])
     cosine: float = 0.9999
     engine: bytes | None = None
+    slots: int = 1
     node_id: str = ""
 
     def __post_init__(self) -> None:
         """Enrol, and prove that the credential works."""
-        request = EnrolRequest(name=self.name, description=description(*self.backends))
+        request = EnrolRequest(name=self.name, description=self.described())
         reply = enrol.enrol(self.farm, request)
         assert enrol.authenticate(self.farm, reply.credential) == reply.node_id
         self.node_id = reply.node_id
 
-    def alive(self, *, draining: bool = False) -> None:
-        enrol.beat(self.farm, self.node_id, NodeBeat(draining=draining))
+    def described(self) -> NodeDescription:
+        return description(*self.backends, slots=self.slots)
+
+    def alive(self, *, draining: bool = False, running: Sequence[Assignment] = ()) -> NodeBeatReply:
+        ids = [work.job_id for work in running]
+        return enrol.beat(self.farm, self.node_id, NodeBeat(draining=draining, running=ids))
 
     def ask(self, job: Job) -> ClaimReply:
         request = ClaimRequest(job_id=job.id, attempt=job.attempt)
@@ -96,14 +104,14 @@ class FakeNode:
         )
         return heartbeat.beat(self.farm, self.node_id, work.job_id, message)
 
-    def slots(self, work: Assignment, *files: OutputFile) -> list[UploadSlot]:
+    def places(self, work: Assignment, *files: OutputFile) -> list[UploadSlot]:
         request = UploadsRequest(
             attempt=work.attempt, lease_token=work.lease_token, files=list(files)
         )
         return uploads.slots(self.farm, self.node_id, work.job_id, request).files
 
     def upload(self, work: Assignment, made: list[tuple[OutputFile, bytes]]) -> None:
-        for slot, (_, data) in zip(self.slots(work, *(f for f, _ in made)), made, strict=True):
+        for slot, (_, data) in zip(self.places(work, *(f for f, _ in made)), made, strict=True):
             if slot.url is not None:
                 answer = httpx.put(slot.url, content=data, headers=slot.headers)
                 assert answer.is_success or answer.status_code == ALREADY_THERE, answer.text

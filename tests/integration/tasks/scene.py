@@ -17,11 +17,13 @@ from enginefarm.views import TrustKey
 from storage import access, artifacts, blobs, builds, catalogue, events, jobs, signing
 from storage.database import now
 from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Node, Outbox
+from storage.objects import S3Objects
 from storage.signing import StatementSigner
-from tasks import submit
 from tasks.farm import Farm
 from tasks.publish import publish_due
 from tasks.settle import settle_due
+from tasks.submit import Accepted, Requester
+from tasks.submit import submit as submit_build
 from tests.integration.tasks.fake_node import FakeNode
 
 CPU = "onnxruntime@cpu"
@@ -41,39 +43,39 @@ class Scene:
     farm: Farm
     tenant_id: str
     model: str
+    api_key_id: str | None = None
 
     @classmethod
     def on(cls, farm: Farm, tenant: str = "acme") -> Scene:
-        data = b"a model " + secrets.token_bytes(8)
-        file = {"digest": digest_of(data), "name": "model.onnx", "size": len(data)}
-        digest = digest_of(canonical_json({"files": [file]}))
-        farm.objects.put_bytes(digest_of(data), data, "application/octet-stream")
         with farm.database.transaction() as session:
             owner = access.ensure_tenant(session, tenant).id
-            blobs.record(session, owner, digest_of(data), len(data), "application/octet-stream")
-            catalogue.add_model(
-                session,
-                owner,
-                digest=digest,
-                name="doubler",
-                size=len(data),
-                files=[file],
-                interface=INTERFACE,
-            )
-        return cls(farm, owner, digest)
+        return cls(farm, owner, add_model(farm, owner))
+
+    def other(self) -> str:
+        """Add another model of this tenant; return its digest."""
+        return add_model(self.farm, self.tenant_id)
 
     @property
     def signer(self) -> StatementSigner:
         assert self.farm.signer is not None
         return self.farm.signer
 
+    @property
+    def bucket(self) -> S3Objects:
+        assert isinstance(self.farm.objects, S3Objects)
+        return self.farm.objects
+
     def spec(self, *targets: str, **fields: object) -> BuildSpec:
-        body = {"model": self.model, "targets": list(targets) or [CPU]} | fields
+        body: dict[str, object] = {"model": self.model, "targets": list(targets) or [CPU]} | fields
         return BuildSpec.model_validate(body)
 
     def submit(self, *targets: str, key: str | None = None, **fields: object) -> str:
-        made, _ = submit.submit(self.farm, self.tenant_id, self.spec(*targets, **fields), key)
-        return made
+        return self.accept(self.spec(*targets, **fields), key).build.id
+
+    def accept(self, spec: BuildSpec, key: str | None = None) -> Accepted:
+        with self.farm.database.transaction() as session:
+            requester = Requester(self.tenant_id, self.api_key_id, key)
+            return submit_build(session, self.farm.policy, requester, spec)
 
     def build(self, build_id: str) -> Build:
         with self.farm.database.transaction() as session:
@@ -168,3 +170,23 @@ class Scene:
             ]
         assert row.state is ArtifactState.PUBLISHED
         return verify_artifact(row.manifest, digest, bundles, keys)
+
+
+def add_model(farm: Farm, tenant_id: str) -> str:
+    """Put a model that is like no other in the farm; return its digest."""
+    data = b"a model " + secrets.token_bytes(8)
+    file = {"digest": digest_of(data), "name": "model.onnx", "size": len(data)}
+    digest = digest_of(canonical_json({"files": [file]}))
+    farm.objects.put_bytes(digest_of(data), data, "application/octet-stream")
+    with farm.database.transaction() as session:
+        blobs.record(session, tenant_id, digest_of(data), len(data), "application/octet-stream")
+        catalogue.add_model(
+            session,
+            tenant_id,
+            digest=digest,
+            name="doubler",
+            size=len(data),
+            files=[file],
+            interface=INTERFACE,
+        )
+    return digest

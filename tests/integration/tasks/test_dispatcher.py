@@ -6,18 +6,23 @@ import base64
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import redis
+from sqlalchemy import select
 
 from enginefarm.errors import Unavailable
-from enginefarm.state import JobState, Stage
-from storage import outbox
+from enginefarm.state import Blame, JobState, Stage
+from storage import outbox, tenants
 from storage.database import now
+from storage.models import Job, Outbox
 from tasks.app import make_app
+from tasks.bump import bump
 from tasks.cancel import cancel
 from tasks.dispatcher import dispatch
+from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
 
@@ -66,26 +71,82 @@ def test_what_was_sent_is_not_sent_again(
 
 
 def test_several_dispatchers_send_each_ring_once(
-    scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
+    scene: Scene, broker: redis.Redis, valkey_url: str
 ) -> None:
+    FakeNode(scene.farm, "node-a", slots=6)
     for seed in range(6):
         Scene.on(scene.farm, f"tenant-{seed}").submit()
     apps = [make_app(valkey_url, publisher=True) for _ in range(3)]
     with ThreadPoolExecutor(len(apps)) as pool:
         sent = list(pool.map(lambda app: dispatch(scene.farm, app), apps))
+    sent.append(dispatch(scene.farm, apps[0]))
 
     assert sum(sent) == len(heard(broker)) == 6
 
 
-def test_the_more_urgent_ring_goes_out_first(
+def announce(scene: Scene, node: FakeNode, valkey_url: str) -> str:
+    """Let one job be announced, and be done; return its build."""
+    assert dispatch(scene.farm, make_app(valkey_url, publisher=True)) == 1
+    with scene.farm.database.transaction() as session:
+        rung = select(Job).join(Outbox).where(Job.state == JobState.QUEUED)
+        job = session.scalars(rung.where(Outbox.sent_at.is_not(None))).one()
+    node.fail(node.take(job), "unsupported_operator", Blame.PERSON)
+    return job.build_id
+
+
+def test_a_ring_goes_out_only_when_a_node_could_take_the_job(
     scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
 ) -> None:
-    calm = Scene.on(scene.farm, "calm").submit(priority=9)
-    urgent = Scene.on(scene.farm, "urgent").submit(priority=0)
-    with scene.farm.database.transaction() as session:
-        order = [job.build_id for _, job in outbox.due(session, 10)]
+    first, second = scene.submit(seed=1, priority=4), scene.submit(seed=2, model=scene.other())
+    app = make_app(valkey_url, publisher=True)
+    assert [dispatch(scene.farm, app) for _ in range(2)] == [1, 0]
+    work = node.take(scene.job(first, Stage.CHECK))
+    assert dispatch(scene.farm, app) == 0
+    node.fail(work, "unsupported_operator", Blame.PERSON)
 
-    assert order == [urgent, calm]
+    assert dispatch(scene.farm, app) == 1
+    assert scene.rings(second)[0].sent_at is not None
+
+
+def test_the_more_urgent_ring_goes_out_first_and_a_bumped_build_before_it(
+    scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
+) -> None:
+    calm, urgent, late = (
+        scene.submit(model=scene.other(), priority=priority) for priority in (9, 0, 9)
+    )
+    with scene.farm.database.transaction() as session:
+        bump(session, scene.tenant_id, late)
+
+    assert [announce(scene, node, valkey_url) for _ in range(3)] == [late, urgent, calm]
+
+
+def test_tenants_take_turns_and_so_do_the_keys_of_one(
+    scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
+) -> None:
+    campaign = [scene.submit(model=scene.other()) for _ in range(4)]
+    rival = Scene.on(scene.farm, "rival")
+    theirs = rival.submit()
+    person = replace(scene, api_key_id="a-person")
+    mine = person.submit(model=scene.other())
+    order = [announce(scene, node, valkey_url) for _ in range(6)]
+
+    assert order.index(theirs) <= 1
+    assert order.index(mine) < order.index(campaign[2])
+
+
+def test_a_tenant_at_its_limit_of_running_jobs_waits(
+    scene: Scene, broker: redis.Redis, valkey_url: str
+) -> None:
+    node = FakeNode(scene.farm, "node-a", slots=4)
+    with scene.farm.database.transaction() as session:
+        tenants.get(session, scene.tenant_id).max_running = 1
+    first = scene.submit(model=scene.other())
+    scene.submit(model=scene.other())
+    app = make_app(valkey_url, publisher=True)
+    assert dispatch(scene.farm, app) == 1
+    node.take(scene.job(first, Stage.CHECK))
+
+    assert dispatch(scene.farm, app) == 0
 
 
 def test_a_ring_for_work_that_is_no_longer_wanted_is_not_sent(
@@ -93,7 +154,8 @@ def test_a_ring_for_work_that_is_no_longer_wanted_is_not_sent(
 ) -> None:
     build_id = scene.submit()
     cancel(scene.farm, scene.tenant_id, build_id)
-    dispatch(scene.farm, make_app(valkey_url, publisher=True))
+    assert dispatch(scene.farm, make_app(valkey_url, publisher=True)) == 0
+    reconcile(scene.farm)
 
     assert heard(broker) == []
     assert all(ring.sent_at is not None for ring in scene.rings(build_id))
@@ -104,8 +166,8 @@ def test_a_ring_that_must_wait_waits(
 ) -> None:
     build_id = scene.submit()
     node.end(node.take(scene.job(build_id, Stage.CHECK)), JobState.FAILED)
-    app = make_app(valkey_url, publisher=True)
-    dispatch(scene.farm, app)
+    assert dispatch(scene.farm, make_app(valkey_url, publisher=True)) == 0
+    reconcile(scene.farm)
 
     assert heard(broker) == []
     assert [ring.sent_at is None for ring in scene.rings(build_id)] == [False, True]

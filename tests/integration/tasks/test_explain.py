@@ -18,7 +18,8 @@ def planned(scene: Scene, **fields: object) -> dict[Stage, PlannedJob]:
 
 
 def target(scene: Scene, **fields: object) -> PlannedTarget:
-    plan = submit.plan(scene.farm, scene.tenant_id, scene.spec(**fields), explain=True)
+    with scene.farm.database.transaction() as session:
+        plan = submit.plan(session, scene.tenant_id, scene.spec(**fields), explain=True)
     return plan.targets[0]
 
 

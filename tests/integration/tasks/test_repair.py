@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import InvalidRequest, LeaseLost, NotServed, Unauthenticated
-from enginefarm.state import BuildState, JobState, NodeState, Stage
+from enginefarm.state import Blame, BuildState, JobState, NodeState, Stage
 from storage import nodes
 from storage.models import Artifact
 from tasks import enrol
@@ -35,7 +35,7 @@ def test_a_lapsed_lease_gives_the_job_to_another_attempt(scene: Scene, node: Fak
             work = new.take(job)
         for speak in (
             lambda: node.beat(old),
-            lambda: node.slots(old),
+            lambda: node.places(old),
             lambda: node.end(old, JobState.FAILED),
             lambda: node.tell(old, message(old)),
         ):
@@ -67,6 +67,33 @@ def test_a_token_speaks_for_its_own_node_only(scene: Scene, node: FakeNode) -> N
     with pytest.raises(LeaseLost):
         node.beat(work.model_copy(update={"lease_token": "guessed"}))
     assert node.beat(work).cancel is False
+
+
+def test_an_end_told_twice_is_answered_the_same_whatever_came_of_the_job_since(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    assert node.fail(work, "child_crashed", Blame.NODE) is JobState.QUEUED
+    node.take(scene.job(build_id, Stage.CHECK))
+    assert scene.job(build_id, Stage.CHECK).attempt == work.attempt + 1
+
+    assert node.fail(work, "child_crashed", Blame.NODE) is JobState.QUEUED
+    assert scene.job(build_id, Stage.CHECK).state is JobState.RUNNING
+    assert scene.job(build_id, Stage.CHECK).failures == 1
+
+
+def test_a_node_back_from_the_dead_is_told_that_its_attempt_is_no_longer_its_own(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    scene.age(scene.job(build_id, Stage.CHECK), "lease_until", 1)
+    reconcile(scene.farm)
+
+    with pytest.raises(LeaseLost):
+        node.tell(work, node.done(work, upload=False))
+    assert scene.job(build_id, Stage.CHECK).failures == 1
 
 
 def test_a_node_that_dies_with_a_cancelled_job_ends_it(scene: Scene, node: FakeNode) -> None:

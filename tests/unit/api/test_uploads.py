@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,8 +13,10 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
-from api.uploads import Upload, received, require_plain
-from enginefarm.errors import InvalidRequest
+from api import uploads
+from api.names import require_plain
+from api.uploads import Upload, received
+from enginefarm.errors import InvalidRequest, Unavailable
 
 BOUNDARY = "frontier"
 FORM = f"multipart/form-data; boundary={BOUNDARY}"
@@ -185,3 +189,18 @@ def test_nothing_stays_when_the_sender_goes_away(tmp_path: Path) -> None:
 
 def test_a_name_may_hold_spaces_and_letters_of_any_script() -> None:
     assert require_plain("検出器 v2 (final).onnx", "a name") == "検出器 v2 (final).onnx"
+
+
+def test_a_full_disk_is_told_as_what_it_is_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_file: object, _data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(uploads._File, "write", full)
+
+    with pytest.raises(Unavailable) as refused:
+        take(b"weights", tmp_path, content_type=uploads.RAW)
+
+    assert refused.value.code == "spool_full"
+    assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ def test_a_job_that_does_not_run_has_no_holder(state: JobState) -> None:
     token, kept = lease.new_token()
     job = leased(kept, state)
 
-    assert lease.speaks_for(job, "node_1", 2, token)
+    assert lease.speaks_for(job, "node_1", token)
     with pytest.raises(LeaseLost):
         lease.require(job, "node_1", 2, token)
 

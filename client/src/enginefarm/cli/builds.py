@@ -1,4 +1,4 @@
-"""``enginefarm list``, ``show``, ``cancel`` and ``logs``."""
+"""``enginefarm list``, ``show``, ``cancel``, ``bump`` and ``logs``."""
 
 from __future__ import annotations
 
@@ -67,6 +67,16 @@ def cancel(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
         print_json(view)
     else:
         say(f"{view.id} {view.state}")
+
+
+def bump(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
+    """Put a build before all others of your tenant; what runs already goes on."""
+    with connect(ctx) as farm:
+        view = farm.builds.bump(build)
+    if as_json:
+        print_json(view)
+    else:
+        say(f"{view.id} {view.state}, first in line")
 
 
 def logs(

@@ -64,6 +64,7 @@ BY_FAMILY: dict[type[FarmError], ExitCode] = {
     errors.InvalidDataset: ExitCode.BAD_INPUT,
     errors.InvalidProfile: ExitCode.BAD_INPUT,
     errors.TooLarge: ExitCode.BAD_INPUT,
+    errors.QuotaExceeded: ExitCode.NOT_ALLOWED,
     errors.NotServed: ExitCode.NOT_SERVED,
     errors.Unauthenticated: ExitCode.NOT_ALLOWED,
     errors.Forbidden: ExitCode.NOT_ALLOWED,

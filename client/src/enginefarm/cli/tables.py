@@ -78,7 +78,8 @@ def nodes_table(nodes: Iterable[NodeView]) -> Table:
         machine = f"{node.cores} cores, {size(node.memory_bytes)}, {node.cpu}"
         backends = ", ".join(f"{each.name} {each.version}" for each in node.backends)
         running = ", ".join(node.running) or NONE
-        row = (node.name, str(node.state), machine, backends, running, when(node.last_seen_at))
+        state = f"{node.state}: {node.note}" if node.note else str(node.state)
+        row = (node.name, state, machine, backends, running, when(node.last_seen_at))
         table.add_row(*cells(row))
     return table
 

@@ -1,4 +1,4 @@
-"""Builds: ask for one, plan, list, show, watch and cancel them, and read their logs."""
+"""Builds: ask for one, plan, list, show, watch, hurry and cancel them, and read their logs."""
 
 from __future__ import annotations
 
@@ -89,6 +89,11 @@ class Builds:
     def cancel(self, build_id: str) -> BuildView:
         """Cancel a build."""
         path = f"/v1/builds/{quote(build_id, safe='')}/cancel"
+        return self._transport.read(self._transport.request("POST", path), BuildView)
+
+    def bump(self, build_id: str) -> BuildView:
+        """Put a build before all others of the tenant."""
+        path = f"/v1/builds/{quote(build_id, safe='')}/bump"
         return self._transport.read(self._transport.request("POST", path), BuildView)
 
     def watch(self, build_id: str, *, after: str | None = None) -> Iterator[EventView]:

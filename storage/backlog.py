@@ -1,0 +1,177 @@
+"""What waits to be announced, who could take it, and who has used what.
+
+The rule that chooses is ``tasks.schedule``; here are only its questions, each one statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    case,
+    exists,
+    func,
+    literal,
+    select,
+    text,
+    update,
+)
+
+from enginefarm.state import JobState, NodeState, Stage
+from storage.database import Session, now
+from storage.models import Attempt, Build, Job, Node, Outbox, Tenant
+
+EACH = 32
+"""How many jobs of each tenant, group and queue are looked at in one turn."""
+_TURN = 0x72696E6773  # any number all dispatchers agree on: they take turns on this advisory lock
+
+
+@dataclass(frozen=True)
+class Busy:
+    """How much of a node is taken."""
+
+    running: int
+    benchmarks: int
+
+
+def take_turn(session: Session) -> bool:
+    """Tell whether this transaction is the one that announces now."""
+    taken = session.execute(text("SELECT pg_try_advisory_xact_lock(:turn)"), {"turn": _TURN})
+    return bool(taken.scalar())
+
+
+def live_nodes(session: Session) -> Sequence[Node]:
+    """Return the nodes that take work."""
+    return session.scalars(
+        select(Node).where(Node.state == NodeState.ACTIVE).order_by(Node.name)
+    ).all()
+
+
+def busy(session: Session) -> dict[str, Busy]:
+    """Return how much of each node is taken, by the node's id."""
+    measuring = func.count().filter(Job.stage == Stage.BENCHMARK)
+    rows = session.execute(
+        select(Job.node_id, func.count(), measuring)
+        .where(Job.state == JobState.RUNNING, Job.node_id.is_not(None))
+        .group_by(Job.node_id)
+    )
+    return {node_id: Busy(count, alone) for node_id, count, alone in rows if node_id is not None}
+
+
+def announced(session: Session, since: datetime) -> list[tuple[str, str]]:
+    """Return queue and stage of the jobs whose ring went out since, and that nobody has yet."""
+    rung = exists().where(
+        Outbox.job_id == Job.id, Outbox.attempt == Job.attempt, Outbox.sent_at >= since
+    )
+    rows = session.execute(
+        select(Job.queue, Job.stage).where(Job.state == JobState.QUEUED, rung).order_by(Job.id)
+    )
+    return [(queue, stage) for queue, stage in rows if queue is not None]
+
+
+def group_of() -> ColumnElement[str]:
+    """Return the SQL of what a build belongs to within its tenant."""
+    campaign = func.coalesce(Build.labels["campaign"].as_string(), "")
+    return func.concat(func.coalesce(Build.api_key_id, ""), "/", campaign)
+
+
+def wishes(session: Session, queues: Collection[str], ageing_s: float) -> Sequence[Row[Any]]:
+    """Return the jobs on these queues that may be announced now, some of each group.
+
+    Columns: ring, queue, stage, tenant_id, grouped, priority, waited_s, bumped.
+    """
+    moment = now()
+    waited = func.extract("epoch", literal(moment) - Job.queued_at)
+    level = func.greatest(0, Job.priority - func.floor(waited / ageing_s))
+    bumped = case((Build.bumped_at.is_not(None), 0), else_=1)
+    place = func.row_number().over(
+        partition_by=(Job.tenant_id, group_of(), Job.queue), order_by=(bumped, level, Outbox.id)
+    )
+    found = (
+        select(
+            Outbox.id.label("ring"),
+            Job.queue,
+            Job.stage,
+            Job.tenant_id,
+            group_of().label("grouped"),
+            Job.priority,
+            waited.label("waited_s"),
+            Build.bumped_at.is_not(None).label("bumped"),
+            place.label("place"),
+        )
+        .join(Job, Job.id == Outbox.job_id)
+        .join(Build, Build.id == Job.build_id)
+        .where(
+            Outbox.sent_at.is_(None),
+            Outbox.not_before <= moment,
+            Job.state == JobState.QUEUED,
+            Job.attempt == Outbox.attempt,
+            Job.queue.in_(queues),
+        )
+        .subquery()
+    )
+    return session.execute(select(found).where(found.c.place <= EACH)).all()
+
+
+def used(session: Session, since: datetime) -> Sequence[Row[Any]]:
+    """Return who has used anything since a moment.
+
+    Columns: tenant_id, grouped, seconds, running, idle_s (since a job of the group began).
+    """
+    moment = now()
+    ended = func.coalesce(Attempt.finished_at, literal(moment))
+    seconds = func.extract("epoch", ended - func.greatest(Attempt.started_at, literal(since)))
+    idle = func.extract("epoch", literal(moment) - func.max(Attempt.started_at))
+    found: Sequence[Any] = session.execute(
+        select(
+            Attempt.tenant_id,
+            group_of().label("grouped"),
+            func.sum(seconds).label("seconds"),
+            func.count().filter(Attempt.finished_at.is_(None)).label("running"),
+            idle.label("idle_s"),
+        )
+        .join(Job, Job.id == Attempt.job_id)
+        .join(Build, Build.id == Job.build_id)
+        .where(
+            Attempt.node_id.is_not(None),
+            (Attempt.finished_at.is_(None)) | (Attempt.finished_at > since),
+        )
+        .group_by(Attempt.tenant_id, text("grouped"))
+    ).all()
+    return found
+
+
+def tenants(session: Session, tenant_ids: Collection[str]) -> dict[str, Tenant]:
+    """Return these tenants."""
+    rows = session.scalars(select(Tenant).where(Tenant.id.in_(tenant_ids)))
+    return {row.id: row for row in rows}
+
+
+def rings(session: Session, ring_ids: Collection[int]) -> dict[int, tuple[Outbox, Job, Build]]:
+    """Return these rings with what they announce, locked for this sender."""
+    rows = session.execute(
+        select(Outbox, Job, Build)
+        .join(Job, Job.id == Outbox.job_id)
+        .join(Build, Build.id == Job.build_id)
+        .where(Outbox.id.in_(ring_ids), Outbox.sent_at.is_(None))
+        .with_for_update(of=Outbox, skip_locked=True)
+    )
+    return {ring.id: (ring, job, build) for ring, job, build in rows}
+
+
+def drop_stale(session: Session) -> None:
+    """Call those rings sent that nobody needs to hear any more."""
+    wanted = exists().where(
+        Job.id == Outbox.job_id, Job.state == JobState.QUEUED, Job.attempt == Outbox.attempt
+    )
+    session.execute(
+        update(Outbox)
+        .where(Outbox.sent_at.is_(None), ~wanted)
+        .values(sent_at=now())
+        .execution_options(synchronize_session=False)
+    )

@@ -1,0 +1,36 @@
+"""What is said of a blob that is not there, or is not what it should be."""
+
+from __future__ import annotations
+
+from enginefarm.errors import InvalidRequest, JobFailed
+from enginefarm.state import Blame
+
+
+def outside(digest: str, span: str) -> InvalidRequest:
+    """Say that a range lies outside of a blob."""
+    return InvalidRequest(
+        f"The range {span} lies outside of blob {digest}.",
+        code="range_not_satisfiable",
+        fix="Ask for the size first.",
+    )
+
+
+def missing(digest: str) -> JobFailed:
+    """Say that a blob is not there."""
+    return unfit("blob_missing", f"Blob {digest} is not in the bucket.", digest)
+
+
+def unfit(code: str, message: str, digest: str) -> JobFailed:
+    """Say that a blob is not what its maker announced: the fault of the node that stored it."""
+    return JobFailed(
+        message,
+        blame=Blame.NODE,
+        code=code,
+        fix="The attempt is made again on another node.",
+        digest=digest,
+    )
+
+
+def corrupt(digest: str) -> JobFailed:
+    """Say that bytes are not those of their digest."""
+    return unfit("blob_corrupt", f"The bytes under {digest} do not have that digest.", digest)

@@ -1,0 +1,58 @@
+"""How much a tenant may have in the farm: unfinished jobs, and bytes in the bucket.
+
+How many jobs may run is no refusal: they wait their turn, see ``tasks.schedule``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from enginefarm.errors import QuotaExceeded
+from storage import tenants
+from storage.database import Session
+from storage.models import Job
+
+
+def require_room_for_jobs(session: Session, tenant_id: str, made: Sequence[Job]) -> None:
+    """Refuse a build whose jobs would be more than the tenant may have unfinished.
+
+    What the cache answers costs nothing and is never refused. The caller holds the tenant's lock.
+
+    Raises:
+        QuotaExceeded: code ``quota_jobs``.
+    """
+    new = sum(not job.state.terminal for job in made)
+    most = tenants.get(session, tenant_id).max_unfinished if new else None
+    if most is None:
+        return
+    there = tenants.unfinished(session, tenant_id)
+    if there + new > most:
+        raise QuotaExceeded(
+            f"Your tenant would have {there + new} unfinished jobs; it may have {most}.",
+            code="quota_jobs",
+            why=f"{there} are unfinished now, and this build adds {new}.",
+            fix="Wait until some have finished or cancel a build; the operator sets the limit.",
+            limit=most,
+            unfinished=there,
+        )
+
+
+def require_room_for_bytes(session: Session, tenant_id: str, size: int) -> None:
+    """Refuse an upload that would be more than the tenant may keep.
+
+    Raises:
+        QuotaExceeded: code ``quota_bytes``.
+    """
+    most = tenants.get(session, tenant_id).max_bytes
+    if most is None:
+        return
+    there = tenants.bytes_kept(session, tenant_id)
+    if there + size > most:
+        raise QuotaExceeded(
+            f"Your tenant would keep {there + size} bytes; it may keep {most}.",
+            code="quota_bytes",
+            why=f"It keeps {there} bytes now, and this upload adds {size}.",
+            fix="Remove models or datasets that are no longer needed; the operator sets the limit.",
+            limit=most,
+            kept=there,
+        )

@@ -1,0 +1,130 @@
+"""A node that starts again, loses a job, or fails again and again costs no job its time."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+
+from enginefarm.state import Blame, JobState, NodeState, Stage
+from storage.models import Node
+from tasks.reconciler import reconcile
+from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.scene import Scene
+
+
+def row_of(scene: Scene, node: FakeNode) -> Node:
+    with scene.farm.database.transaction() as session:
+        return session.scalars(select(Node).where(Node.id == node.node_id)).one()
+
+
+def test_what_a_node_ran_before_it_started_again_is_tried_again_at_once(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    node.take(scene.job(build_id, Stage.CHECK))
+    FakeNode(scene.farm, node.name)
+    reconcile(scene.farm)
+
+    job = scene.job(build_id, Stage.CHECK)
+    assert (job.state, job.attempt) == (JobState.QUEUED, 2)
+
+
+def test_a_job_that_a_living_node_no_longer_has_is_tried_again(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    scene.age(scene.job(build_id, Stage.CHECK), "started_at", 3600)
+    node.alive(running=[work])
+    reconcile(scene.farm)
+    assert scene.job(build_id, Stage.CHECK).state is JobState.RUNNING
+
+    node.alive(running=[])
+    reconcile(scene.farm)
+    assert scene.job(build_id, Stage.CHECK).state is JobState.QUEUED
+
+
+def test_a_job_that_was_just_claimed_is_not_yet_missed(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    node.take(scene.job(build_id, Stage.CHECK))
+    node.alive(running=[])
+    reconcile(scene.farm)
+
+    assert scene.job(build_id, Stage.CHECK).state is JobState.RUNNING
+
+
+def crash(scene: Scene, node: FakeNode) -> None:
+    """Let the node spoil one attempt at a build of a model of its own."""
+    build_id = scene.submit(model=scene.other())
+    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+
+
+def test_a_node_that_fails_again_and_again_is_taken_out_of_service_and_says_why(
+    scene: Scene, node: FakeNode
+) -> None:
+    limit = scene.farm.policy.node_faults
+    for _ in range(limit):
+        assert row_of(scene, node).state is NodeState.ACTIVE
+        crash(scene, node)
+
+    found = row_of(scene, node)
+    assert (found.state, found.faults) == (NodeState.OUT_OF_SERVICE, limit)
+    assert found.note is not None
+    assert "It did not work." in found.note
+    assert node.alive().drain is True
+    assert row_of(scene, node).state is NodeState.OUT_OF_SERVICE
+    assert node.ask(scene.job(scene.submit(wait_for_node=60), Stage.CHECK)).declined is not None
+
+
+def test_starting_again_puts_a_node_back_into_service(scene: Scene, node: FakeNode) -> None:
+    for _ in range(scene.farm.policy.node_faults):
+        crash(scene, node)
+    FakeNode(scene.farm, node.name)
+
+    found = row_of(scene, node)
+    assert (found.state, found.faults, found.note) == (NodeState.ACTIVE, 0, None)
+
+
+def test_a_success_in_between_forgives(scene: Scene, node: FakeNode) -> None:
+    for _ in range(scene.farm.policy.node_faults - 1):
+        crash(scene, node)
+    scene.do(node, scene.submit(), Stage.CHECK)
+    crash(scene, node)
+
+    found = row_of(scene, node)
+    assert (found.state, found.faults) == (NodeState.ACTIVE, 1)
+
+
+def test_what_the_person_did_wrong_is_not_held_against_the_node(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "unsupported_operator", Blame.PERSON)
+
+    assert row_of(scene, node).faults == 0
+
+
+def test_a_model_that_spoils_every_node_it_meets_is_not_held_against_them(
+    scene: Scene, node: FakeNode
+) -> None:
+    other = FakeNode(scene.farm, "node-b")
+    for _ in range(scene.farm.policy.node_faults + 1):
+        build_id = scene.submit(model=scene.other())
+        for each in (node, other):
+            each.fail(each.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+        assert scene.job(build_id, Stage.CHECK).state is JobState.FAILED
+
+    assert [row_of(scene, each).state for each in (node, other)] == [NodeState.ACTIVE] * 2
+
+
+def test_a_measurement_has_its_node_to_itself(scene: Scene) -> None:
+    node = FakeNode(scene.farm, "node-a", slots=2)
+    measured, other = scene.submit(), scene.submit(model=scene.other())
+    scene.do(node, measured, Stage.CHECK)
+    scene.do(node, measured, Stage.COMPILE)
+    small = node.take(scene.job(other, Stage.CHECK))
+    assert node.ask(scene.job(measured, Stage.BENCHMARK)).declined == "busy"
+
+    node.tell(small, node.done(small))
+    node.take(scene.job(measured, Stage.BENCHMARK))
+    third = scene.submit(model=scene.other())
+    assert node.ask(scene.job(third, Stage.CHECK)).declined == "busy"
