@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -32,8 +31,6 @@ SHORT_CLOCKS = {
     "node_silent_s": 8,
     "retry_backoff_s": 0.5,
 }
-SITE = Path(sysconfig.get_paths()["purelib"])
-MAGIKA = SITE / "magika" / "models" / "standard_v3_3" / "model.onnx"
 
 
 @dataclass
