@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uvicorn
 
-from api import logs
 from api.app import create_app
 from api.settings import ApiSettings
+from enginefarm import logs
 
 GRACE_S = 5
 """Watchers of events never end by themselves; at a stop they are cut off after this long."""

@@ -21,6 +21,7 @@ from enginefarm.views import BuildPage, BuildView, PlanView
 from storage import builds, jobs, models, overview
 from storage.database import Session
 from tasks import bump, cancel, submit
+from tasks.fault_points import reach
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
@@ -92,7 +93,9 @@ def ask(
         # A new build has no attempts and no progress to ask for.
         asked = entrance if accepted.existed else None
         around = _around(session, caller, accepted.jobs, asked)
-        return views.build(accepted.build, accepted.jobs, around)
+        view = views.build(accepted.build, accepted.jobs, around)
+    reach("submit.committed")
+    return view
 
 
 @router.get("", summary="List builds", responses=problems(*KEYED))

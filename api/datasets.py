@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from api import views
 from api.auth import Entrance, needs, settings_of
-from api.declared import require_digest_sent, require_known_fields
+from api.declared import BYTES, require_digest_sent, require_known_fields, upload_body
 from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath
@@ -22,27 +22,9 @@ from tasks.datasets import scan_npz
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 DATASET_FILE = "dataset.npz"
-_BODY: dict[str, Any] = {
-    "required": True,
-    "content": {
-        RAW: {"schema": {"type": "string", "format": "binary"}},
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["file"],
-                "properties": {
-                    "file": {
-                        "type": "string",
-                        "format": "binary",
-                        "description": "What numpy.savez writes: one array for each input.",
-                    },
-                    "name": {"type": "string", "description": "A name to show."},
-                    "digest": {"type": "string", "description": "sha256:…, checked on arrival."},
-                },
-            }
-        },
-    },
-}
+_BODY = upload_body(
+    ".npz", BYTES | {"description": "What numpy.savez writes: one array for each input."}
+)
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
 

@@ -1,13 +1,36 @@
-"""Hold an upload to what its sender said of it: the fields there are, and the digest."""
+"""What an upload is declared to be, in the API's document; and each is held to what it says."""
 
 from __future__ import annotations
 
-from api.uploads import ReceivedFile, Upload
+from typing import Any
+
+from api.uploads import RAW, ReceivedFile, Upload
 from enginefarm.digest import repr_digest, require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
 
 FIELDS = {"file", "name", "digest"}
+BYTES = {"type": "string", "format": "binary"}
+
+
+def upload_body(what: str, file: dict[str, Any]) -> dict[str, Any]:
+    """Return the OpenAPI request body of an upload: a form with ``file``, or the bare bytes.
+
+    ``what`` is the file whose digest may be sent along; ``file`` the schema of the form's field.
+    """
+    fields = {
+        "file": file,
+        "name": {"type": "string", "description": "A name to show."},
+        "digest": {
+            "type": "string",
+            "description": f"sha256:… of the {what} file, checked on arrival.",
+        },
+    }
+    form = {"type": "object", "required": ["file"], "properties": fields}
+    return {
+        "required": True,
+        "content": {"multipart/form-data": {"schema": form}, RAW: {"schema": BYTES}},
+    }
 
 
 def require_known_fields(sent: Upload) -> None:

@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api import views
 from api.auth import Entrance, needs, settings_of
-from api.declared import require_digest_sent, require_known_fields
+from api.declared import BYTES, require_digest_sent, require_known_fields, upload_body
 from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Limit
@@ -31,30 +31,14 @@ from tasks import quotas
 router = APIRouter(prefix="/v1/models", tags=["models"])
 MODEL_FILE = "model.onnx"
 _RESERVED = {MODEL_FILE, "model.plan", "dataset.npz"}
-_BODY: dict[str, Any] = {
-    "required": True,
-    "content": {
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["file"],
-                "properties": {
-                    "file": {
-                        "type": "array",
-                        "items": {"type": "string", "format": "binary"},
-                        "description": "The .onnx file, and each file of its external data.",
-                    },
-                    "name": {"type": "string", "description": "A name to show."},
-                    "digest": {
-                        "type": "string",
-                        "description": "sha256:… of the .onnx file, checked on arrival.",
-                    },
-                },
-            }
-        },
-        RAW: {"schema": {"type": "string", "format": "binary"}},
+_BODY = upload_body(
+    ".onnx",
+    {
+        "type": "array",
+        "items": BYTES,
+        "description": "The .onnx file, and each file of its external data.",
     },
-}
+)
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
 

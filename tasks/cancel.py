@@ -7,6 +7,7 @@ from storage import builds, events, jobs
 from storage.database import Session, now
 from storage.models import Build, Job
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.moves import move
 
 
@@ -28,6 +29,8 @@ def cancel(farm: Farm, tenant_id: str, build_id: str) -> None:
         for job in jobs.of_build(session, tenant_id, build_id):
             _stop(session, job)
         events.add(session, build, "build", {"state": str(build.state)})
+        reach("cancel.written")
+    reach("cancel.committed")
     farm.progress.wake(build_id)
 
 

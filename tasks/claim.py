@@ -16,6 +16,7 @@ from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks import lease
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobLimits
 from tasks.moves import locked, move
 from tasks.release import description_of
@@ -42,6 +43,9 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
             _log.info("claim_declined", job=job.id, node=node.name, why=unfit)
             return ClaimReply(assignment=None, declined=unfit)
         assignment = _assign(session, farm, node, build, job)
+        session.flush()
+        reach("claim.written")
+    reach("claim.committed")
     farm.progress.wake(build.id)
     return ClaimReply(assignment=assignment)
 

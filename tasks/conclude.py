@@ -57,7 +57,7 @@ def _settle_follower(session: Session, follower: Job, leader: Job) -> set[str]:
             note=None,
         )
         return conclude(session, build, follower)
-    if leader.state is JobState.FAILED:
+    if leader.state is JobState.FAILED and not _by_its_own_limits(leader):
         failure = leader.failure or no_reason().model_dump(mode="json")
         move(session, follower, JobState.FAILED, failure=failure, note=f"as in {leader.build_id}")
         return conclude(session, build, follower)
@@ -66,6 +66,11 @@ def _settle_follower(session: Session, follower: Job, leader: Job) -> set[str]:
     release(session, build, follower)
     roll_up(session, build)
     return {build.id}
+
+
+def _by_its_own_limits(leader: Job) -> bool:
+    """Tell whether a job failed by clocks that its own build set: they bind no other build."""
+    return (leader.failure or {}).get("code") in {"running_limit", "silent_limit"}
 
 
 def no_reason() -> Failure:

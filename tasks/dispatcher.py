@@ -15,6 +15,7 @@ from storage.database import Session, now
 from storage.models import Build, Job, Outbox
 from tasks.app import ring
 from tasks.farm import Farm, Policy
+from tasks.fault_points import reach
 from tasks.messages import Ring
 from tasks.routing import needs_node_alone
 from tasks.schedule import Seat, Share, Spent, Use, Wish, choose
@@ -40,6 +41,8 @@ def dispatch(farm: Farm, app: Celery) -> int:
         for wish in chosen:
             if wish.ring in rows:
                 _send(app, *rows[wish.ring])
+                reach("dispatch.sent")
+    reach("dispatch.committed")
     _log.info("rings_sent", count=len(rows))
     return len(rows)
 

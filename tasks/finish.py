@@ -15,6 +15,7 @@ from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
+from tasks.fault_points import reach
 from tasks.lifecycle import NODES_SPOILT, after_failure
 from tasks.messages import FinishReply, FinishRequest, OutputFile
 from tasks.moves import locked, move
@@ -52,6 +53,9 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         touched = _end(session, farm.policy, build, job, message)
         attempts.answer(session, job, message.attempt)
         state = job.state
+        session.flush()
+        reach("finish.written")
+    reach("finish.committed")
     for build_id in touched:
         farm.progress.wake(build_id)
     return FinishReply(state=state)

@@ -30,11 +30,16 @@ def describe(gate: Gate) -> str:
     """Return a gate in the words of the command line: ``cosine >= 0.999``."""
     bounds = []
     if gate.at_least is not None:
-        bounds.append(f"{gate.metric} >= {gate.at_least:g}")
+        bounds.append(f"{gate.metric} >= {_exact(gate.at_least)}")
     if gate.at_most is not None:
-        bounds.append(f"{gate.metric} <= {gate.at_most:g}")
+        bounds.append(f"{gate.metric} <= {_exact(gate.at_most)}")
     place = f" on output {gate.output}" if gate.output else ""
     return " and ".join(bounds) + place
+
+
+def _exact(bound: float) -> str:
+    """Return every digit, since this is signed: ``0.99999999``, ``123456789``."""
+    return repr(bound).removesuffix(".0")
 
 
 def _judge(gate: Gate, report: BuildReport) -> GateVerdict:

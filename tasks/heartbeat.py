@@ -6,6 +6,7 @@ from storage import attempts, jobs
 from storage.database import now
 from tasks import lease
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.messages import LeaseBeat, LeaseBeatReply
 
 
@@ -31,4 +32,5 @@ def beat(farm: Farm, node_id: str, job_id: str, message: LeaseBeat) -> LeaseBeat
     if message.progress is not None:
         for build_id, its_job in told:
             farm.progress.publish(build_id, its_job, message.progress.model_dump())
+    reach("beat.committed")
     return LeaseBeatReply(cancel=cancel, lease_s=farm.policy.lease_s)

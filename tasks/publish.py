@@ -24,6 +24,7 @@ from tasks import lease
 from tasks.compose import Composed, compose, facts_of
 from tasks.conclude import conclude
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.proof import NOT_AS_MADE, prove_blobs
@@ -59,6 +60,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
     work = _take(farm, job_id)
     if work is None:
         return
+    reach("publish.taken")
     try:
         composed = compose(work.build, work.model, work.stages)
         bundle = _prepare(farm, signer, work, composed)
@@ -69,6 +71,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
         _log.error("publish_crashed", traceback=traceback.format_exc())
         _give_back(farm, work, FarmError(f"Publishing crashed: {type(error).__name__}."))
         return
+    reach("publish.signed")
     touched = _keep(farm, signer, work, composed, bundle)
     for build_id in touched:
         farm.progress.wake(build_id)
@@ -107,6 +110,7 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     farm.objects.put_bytes(report.digest, composed.report_bytes, REPORT_TYPE)
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in (manifest.config, *manifest.layers)])
+    reach("publish.stored")
     facts = facts_of(work.build, work.model, work.stages, signer.builder_id)
     return signer.sign(statement_for(manifest, facts))
 
@@ -131,6 +135,9 @@ def _keep(
         _write(session, signer, work, composed, bundle, state)
         _end(session, job, composed, state)
         touched = conclude(session, build, job)
+        session.flush()
+        reach("publish.written")
+    reach("publish.committed")
     _log.info(
         "artifact_published" if state is ArtifactState.PUBLISHED else "artifact_quarantined",
         build=build.id,

@@ -19,6 +19,7 @@ from storage.database import Session, now
 from storage.models import Build, Job
 from tasks.conclude import conclude
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
 from tasks.moves import fail, locked, move, roll_up
@@ -55,6 +56,8 @@ def _mend(farm: Farm, repair: Repair, job_id: str) -> None:
         builds.lock_tenant(session, seen.tenant_id)
         found = locked(session, job_id)
         touched = repair(session, farm, *found) if found else set()
+        session.flush()
+        reach("reconcile.written")
     for build_id in touched:
         farm.progress.wake(build_id)
 

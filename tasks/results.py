@@ -14,6 +14,10 @@ from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 
 ENGINE_ROLE = "engine"
+RESERVED_NAMES = frozenset(
+    {"manifest.json", "config.json", "report.json", "provenance.sigstore.json"}
+)
+"""Files that every artifact, or every folder it is installed in, has already."""
 
 
 class _CompileFacts(BaseModel):
@@ -52,6 +56,8 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
     try:
         names = [safe_file_name(row["name"]) for row in result["outputs"]]
         _require(len(set(names)) == len(names), "two outputs have the same name")
+        reserved = RESERVED_NAMES & {name.lower() for name in names}
+        _require(not reserved, f"an output is called {min(reserved, default='')}")
         _MACHINE.validate_python(result["machine"])
         if stage is Stage.COMPILE:
             _check_engine(target, result)

@@ -14,6 +14,7 @@ from storage.database import Session
 from storage.models import Build, Job
 from tasks.conclude import conclude
 from tasks.farm import Farm, Policy
+from tasks.fault_points import reach
 from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
@@ -39,6 +40,7 @@ def settle(farm: Farm, job_id: str) -> None:
             return
         attempt, tenant_id = job.attempt, job.tenant_id
     bad = _verify(farm, job)
+    reach("settle.proved")
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
         found = locked(session, job_id)
@@ -48,6 +50,9 @@ def settle(farm: Farm, job_id: str) -> None:
         if job.state is not JobState.UPLOADED or job.attempt != attempt:
             return
         touched = _move_on(session, farm.policy, build, job, bad)
+        session.flush()
+        reach("settle.written")
+    reach("settle.committed")
     _log.info("job_settled", job=job_id, build=build.id, state=str(job.state))
     for build_id in touched:
         farm.progress.wake(build_id)

@@ -21,6 +21,7 @@ from tasks.admission import check_spec
 from tasks.datasets import check_against
 from tasks.explain import Explainer
 from tasks.farm import Policy
+from tasks.fault_points import reach
 from tasks.moves import roll_up
 from tasks.plan import TargetPlan, plan_target
 from tasks.release import Ground, live_nodes, release_from
@@ -82,6 +83,7 @@ def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSp
         made = _start_all(session, policy, build, model, spec)
         quotas.require_room_for_jobs(session, tenant_id, made)
     session.flush()
+    reach("submit.written")
     return Accepted(build, made)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from storage import blobs, jobs
 from tasks import lease
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.messages import OutputFile, UploadSlot, UploadsReply, UploadsRequest
 
 
@@ -34,6 +35,7 @@ def slots(farm: Farm, node_id: str, job_id: str, message: UploadsRequest) -> Upl
             file.digest, file.size, file.media_type, seconds=farm.policy.transfer_s
         )
         made.append(UploadSlot(digest=file.digest, url=url, headers=headers))
+    reach("uploads.given")
     return UploadsReply(files=made)
 
 

@@ -17,6 +17,7 @@ from types import FrameType
 
 from enginefarm.errors import Failure, FarmError
 from enginefarm.state import Blame
+from tasks.fault_points import reach
 from workers.childjob import JOB_FILE, RESULT_FILE, ChildJob, ChildResult, write_document
 from workers.confinement import die_with
 from workers.diagnosis import shorten
@@ -39,7 +40,10 @@ def main(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, on_sigterm)
     job = ChildJob.model_validate_json((asked.scratch / JOB_FILE).read_text())
-    write_document(asked.scratch / RESULT_FILE, run(job, sink))
+    reach("child.began")
+    result = run(job, sink)
+    reach("child.made")
+    write_document(asked.scratch / RESULT_FILE, result)
     return 0
 
 

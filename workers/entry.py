@@ -20,11 +20,12 @@ import celery.worker.state
 import structlog
 from celery import signals
 
+from enginefarm import logs
 from enginefarm.errors import FarmError, NotServed
 from enginefarm.state import Stage
 from tasks.app import make_app
 from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDescription, Progress
-from workers import executor, logs, node, processes
+from workers import executor, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
 from workers.probe import probe_in_child

@@ -19,6 +19,7 @@ from enginefarm.errors import Failure, FarmError, JobFailed, LeaseLost
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.report import Machine
 from enginefarm.state import Blame, JobState
+from tasks.fault_points import reach
 from tasks.messages import (
     Assignment,
     ClaimRequest,
@@ -75,6 +76,7 @@ class _End:
 def attempt(workshop: Workshop, job_id: str, number: int) -> str:
     """Try to claim an attempt and, if it is ours, carry it out; return how it went, in a word."""
     with structlog.contextvars.bound_contextvars(job=job_id, attempt=number):
+        reach("node.heard")
         reply = workshop.api.claim(ClaimRequest(job_id=job_id, attempt=number))
         assignment = reply.assignment
         if assignment is None:
@@ -84,6 +86,7 @@ def attempt(workshop: Workshop, job_id: str, number: int) -> str:
             build=assignment.build_id, stage=str(assignment.stage), target=str(assignment.target)
         ):
             log.info("job_claimed", lease_s=assignment.lease_s)
+            reach("node.claimed")
             return _Attempt(workshop, assignment).carry_out()
 
 
@@ -116,6 +119,7 @@ class _Attempt:
         load_before = hardware.load_average()
         try:
             inputs = self._fetch(client, scratch)
+            reach("node.fetched")
             end = self._run_child(scratch, inputs)
         except transfer.TransferStopped:
             return self._stopped()
@@ -168,6 +172,7 @@ class _Attempt:
             on_progress=lambda said: self._shop.on_progress(self._job, self._lease.progress(said)),
             stop=self._stop,
         )
+        reach("node.child_ended")
         log.info(
             "child_ended",
             ending=str(outcome.ending),
@@ -213,6 +218,7 @@ class _Attempt:
             outputs = self._store(client, [*end.outputs, log_output])
         except JobFailed as error:
             end, outputs = _End(JobState.FAILED, failure=error.as_failure()), []
+        reach("node.stored")
         finished = FinishRequest(
             attempt=self._job.attempt,
             lease_token=self._job.lease_token,
@@ -224,6 +230,7 @@ class _Attempt:
             log=outputs[-1] if outputs else None,
         )
         reply = self._shop.api.finish(self._job.job_id, finished, patience_s=self._patience())
+        reach("node.finished")
         log.info("job_finished", state=str(end.state), job_state=str(reply.state))
         return str(end.state)
 

@@ -35,6 +35,8 @@ PYDANTIC = {
 }
 # Only where a signature is checked.
 SIGNED = {"enginefarm.attestation", "enginefarm.provenance", "enginefarm.trust"}
+# What the farm's own processes share beside the words.
+PROCESSES = {"enginefarm.logs"}
 # Nothing for people may need what only the farm or a node has. ``enginefarm run`` imports numpy
 # and ONNX Runtime, but only when it is called.
 FARM_ONLY = {
@@ -60,7 +62,7 @@ def _modules(package: str) -> list[str]:
     return [info.name for info in pkgutil.iter_modules(path, f"{package}.") if not info.ispkg]
 
 
-WORDS = _modules("enginefarm")
+WORDS = [name for name in _modules("enginefarm") if name not in PROCESSES]
 
 
 def _brought_in(names: list[str]) -> set[str]:

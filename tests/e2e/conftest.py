@@ -11,10 +11,9 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +31,6 @@ SHORT_CLOCKS = {
     "node_silent_s": 8,
     "retry_backoff_s": 0.5,
 }
-SITE = Path(sysconfig.get_paths()["purelib"])
-MAGIKA = SITE / "magika" / "models" / "standard_v3_3" / "model.onnx"
 
 
 @dataclass
@@ -96,9 +93,15 @@ def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str
 @pytest.fixture(scope="session")
 def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
     """Start the farm, wait until it is ready, and end it cleanly."""
-    folder = tmp_path_factory.mktemp("farm")
+    with started_farm(tmp_path_factory.mktemp("farm")) as running:
+        yield running
+
+
+@contextmanager
+def started_farm(folder: Path, **settings: str) -> Iterator[RunningFarm]:
+    """Run a farm of its own below ``folder`` while the block runs."""
     data, log = folder / "data", folder / "up.log"
-    with log.open("wb") as sink, _started(data, sink) as process:
+    with log.open("wb") as sink, _started(data, sink, settings) as process:
 
         def ready() -> dict[str, str] | None:
             if process.poll() is not None:
@@ -110,7 +113,9 @@ def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFa
 
 
 @contextmanager
-def _started(data: Path, sink: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    data: Path, sink: BinaryIO, settings: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """Run ``localfarm up`` while the block runs; nothing of it outlives the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "localfarm", "up"],
@@ -119,6 +124,7 @@ def _started(data: Path, sink: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
             **os.environ,
             "ENGINEFARM_LOCAL_FOLDER": str(data),
             "ENGINEFARM_LOCAL_POLICY": json.dumps(SHORT_CLOCKS),
+            **settings,
         },
         stdout=sink,
         stderr=subprocess.STDOUT,

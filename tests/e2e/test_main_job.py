@@ -12,7 +12,8 @@ import httpx
 import psutil
 import pytest
 
-from tests.e2e.conftest import MAGIKA, RunningFarm, finished, wait_until
+from localfarm.models import shipped
+from tests.e2e.conftest import RunningFarm, finished, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
 PROFILE = {"bytes": {"min": [1, 2048], "opt": [2, 2048], "max": [8, 2048]}}
@@ -23,7 +24,7 @@ TARGETS = ["onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89"]
 @pytest.fixture(scope="session")
 def model(running_farm: RunningFarm) -> str:
     """Upload a real model; return its digest."""
-    with running_farm.http() as client, MAGIKA.open("rb") as stream:
+    with running_farm.http() as client, shipped("magika").file().open("rb") as stream:
         answer = client.post("/v1/models", files={"file": ("magika.onnx", stream)})
     digest: str = answer.raise_for_status().json()["digest"]
     return digest

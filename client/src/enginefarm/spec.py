@@ -14,14 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from enginefarm.digest import Digest
 from enginefarm.target import Target
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$")]
-LabelValue = Annotated[str, StringConstraints(max_length=128)]
+LabelValue = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Dim = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ShapeRange(_Strict):

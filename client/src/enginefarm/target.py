@@ -24,13 +24,13 @@ BACKEND_ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "tensorrt-llm": ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100"),
 }
 ARCHITECTURES = ("cpu", *GPU_ARCHITECTURES)
-_SHAPE = re.compile(r"^(?P<backend>[^@\s]+)@(?P<arch>[^@\s]+)$")
+_SHAPE = re.compile(r"(?P<backend>[^@\s]+)@(?P<arch>[^@\s]+)")
 
 
 class Target(BaseModel):
     """A backend and an architecture; its JSON form is the text ``backend@arch``."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     backend: str
     arch: str
@@ -44,7 +44,7 @@ class Target(BaseModel):
                 message names the nearest (codes ``invalid_target``, ``unknown_backend``,
                 ``unknown_architecture``, ``unsupported_architecture``).
         """
-        match = _SHAPE.match(text)
+        match = _SHAPE.fullmatch(text)
         if match is None:
             raise InvalidRequest(
                 f"{text[:80]!r} is not a target.",
@@ -66,6 +66,11 @@ class Target(BaseModel):
             parsed = cls.parse(value)
             return {"backend": parsed.backend, "arch": parsed.arch}
         return value
+
+    @model_validator(mode="after")
+    def _is_known(self) -> Self:
+        _require_known(self.backend, self.arch)
+        return self
 
     @model_serializer
     def _to_text(self) -> str:

@@ -97,11 +97,12 @@ def test_a_connection_that_died_in_the_pool_is_replaced(
     small: Database, database: Database
 ) -> None:
     with small.transaction() as session:
-        mine = session.scalar(text("SELECT pg_backend_pid()"))
+        died = session.scalar(text("SELECT pg_backend_pid()"))
     with database.transaction() as other:
-        other.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": mine})
+        other.execute(text("SELECT pg_terminate_backend(:pid, 10000)"), {"pid": died})
 
-    small.ping()
+    with small.transaction() as session:
+        assert session.scalar(text("SELECT pg_backend_pid()")) != died
 
 
 def test_no_free_connection_is_said_to_be_the_databases_absence(small: Database) -> None:

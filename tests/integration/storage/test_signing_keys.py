@@ -107,6 +107,7 @@ def test_what_the_farm_signs_verifies_with_the_keys_it_tells_of_until_one_is_rev
         verify_bundle(bundle, trusted(database))
 
     assert (verified.keyid, verified.builder) == (signer.keyid, BUILDER)
+    assert verified.covers(f"sha256:{'a' * 64}")
     assert refused.value.code == "key_revoked"
 
 

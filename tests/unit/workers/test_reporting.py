@@ -50,7 +50,12 @@ def test_a_stop_is_heard_through_a_part() -> None:
 
 def test_a_listener_that_has_gone_does_no_harm() -> None:
     read_fd, write_fd = os.pipe()
-    os.close(read_fd)
+    other_read_fd, other_write_fd = os.pipe()
     sink = PipeSink(write_fd)
+    os.close(read_fd)
     sink.report(0.1, "a")
+    # The number may be given to another file meanwhile: nothing may be said to that one.
+    os.dup2(other_write_fd, write_fd)
     sink.report(0.2, "b")
+    os.write(other_write_fd, b'{"heard": "nothing else"}\n')
+    assert lines(other_read_fd) == [{"heard": "nothing else"}]

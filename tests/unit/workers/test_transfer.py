@@ -121,15 +121,25 @@ def test_an_output_goes_out_with_its_length_and_the_slots_headers(tmp_path: Path
 
 
 def test_what_the_farm_has_already_is_not_sent(tmp_path: Path) -> None:
-    def never(_request: httpx.Request) -> httpx.Response:
-        raise AssertionError
+    seen: list[httpx.Request] = []
 
-    transfer.upload(client(never), slot(None), output(tmp_path), go_on)
+    def take(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(200)
+
+    transfer.upload(client(take), slot(None), output(tmp_path), go_on)
+    assert seen == []
 
 
-def test_bytes_that_are_there_already_are_fine(tmp_path: Path) -> None:
-    bucket = client(lambda _request: httpx.Response(412))
-    transfer.upload(bucket, slot(), output(tmp_path), go_on)
+def test_bytes_that_are_there_already_are_fine_and_not_sent_again(tmp_path: Path) -> None:
+    seen: list[httpx.Request] = []
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(412)
+
+    transfer.upload(client(refuse), slot(), output(tmp_path), go_on)
+    assert len(seen) == 1
 
 
 def test_an_expired_address_asks_for_a_new_one(tmp_path: Path) -> None:

@@ -1,4 +1,8 @@
-"""How a node's processes log: one JSON object a line on stderr, with build, job and attempt."""
+"""How the farm's own processes log: one JSON object a line on stderr.
+
+For the API, the control loops and nodes, which import nothing else in common. It needs structlog
+(``enginefarm[farm]``); nothing that people use imports it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,11 @@ import structlog
 
 
 def configure() -> None:
-    """Set up structlog, and let the standard library's loggers (Celery's) speak the same form."""
+    """Set up structlog, and let the standard library's loggers speak the same form.
+
+    What is bound to the context (a request, a build, a job, an attempt) is in every line of it. A
+    library's line has the event ``library_message``: its text is not ours to search by.
+    """
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
