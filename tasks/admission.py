@@ -110,7 +110,7 @@ def _require_possible(gate: Gate) -> None:
         gate.at_most < least or (gate.at_most == least and not closed)
     )
     if too_high or too_low:
-        bound = f">= {gate.at_least:g}" if too_high else f"<= {gate.at_most:g}"
+        bound = f">= {gate.at_least}" if too_high else f"<= {gate.at_most}"
         start = f"is at least {least:g}" if closed else f"is above {least:g}"
         end = "" if greatest == _INFINITE else f" and at most {greatest:g}"
         raise InvalidRequest(

@@ -134,7 +134,8 @@ def gate_text(gate: Gate) -> str:
     place = f"{gate.target}:" if gate.target else ""
     name = f"{gate.metric}[{gate.output}]" if gate.output else str(gate.metric)
     bounds = ((">=", gate.at_least), ("<=", gate.at_most))
-    return " ".join(f"{place}{name}{sign}{bound:g}" for sign, bound in bounds if bound is not None)
+    said = ((sign, repr(bound).removesuffix(".0")) for sign, bound in bounds if bound is not None)
+    return " ".join(f"{place}{name}{sign}{bound}" for sign, bound in said)
 
 
 def _gate(text: str, if_unmeasured: str) -> JsonValue:

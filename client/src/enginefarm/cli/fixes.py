@@ -80,11 +80,11 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
     ),
     "unknown_build": ("GET /v1/builds", "«enginefarm list» shows yours."),
     "unknown_dataset": (
-        "POST /v1/datasets",
+        "POST /v1/",
         "Name the .npz file itself with --evaluation, and it is sent.",
     ),
     "unknown_model": (
-        "POST /v1/models",
+        "POST /v1/",
         _NOT_SENT,
     ),
 }
