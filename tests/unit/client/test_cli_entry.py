@@ -7,13 +7,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from enginefarm.cli import arguments
 from enginefarm.cli.app import app, invoke
 from enginefarm.cli.exit_codes import ExitCode
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import MODEL, model_view
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -129,3 +133,49 @@ def test_a_terminal_that_lacks_letters_gets_question_marks(farm_env: LoopbackFar
     assert (shown.returncode, document.returncode) == (0, 0)
     assert "mod?le ? ?" in shown.stdout
     assert json.loads(document.stdout)[0]["name"] == "modèle → é"
+
+
+PAGES = sorted((ROOT / "docs" / "use").glob("*.md"))
+
+
+def test_what_the_pages_tell_one_to_type_works() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    source = "\n".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "client" / "src").rglob("*.py")
+    )
+
+    gates = re.findall(r"--gate '([^']+)'", text + source)
+    assert arguments.gates(gates, "fail")
+    # There is no such distribution to be had from an index.
+    assert not re.search(r"pip install ['\"]?enginefarm", text + source)
+
+
+def test_the_script_of_the_page_waits_and_asks_for_one_build_only(tmp_path: Path) -> None:
+    """With a farm that is away, then there, then done in part."""
+    page = (ROOT / "docs" / "use" / "exit-codes.md").read_text(encoding="utf-8")
+    script = page.split("```sh\n")[1].split("```")[0]
+    for name, does in {
+        "enginefarm": 'echo "$@" >> calls; [ "$(wc -l < calls)" -lt 3 ] && exit 9; exit 5',
+        "sleep": 'echo "$1" >> slept',
+        "uuidgen": "echo one-key",
+        "jq": "echo shown",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+
+    ended = subprocess.run(
+        ["/bin/sh", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        check=False,
+        encoding="utf-8",
+    )
+
+    calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
+    assert ended.returncode == 5, ended.stderr
+    assert ended.stdout == "shown\n"
+    assert len(calls) == 3
+    assert len(set(calls)) == 1
+    assert "--idempotency-key one-key" in calls[0]
+    assert (tmp_path / "slept").read_text(encoding="utf-8").split() == ["10", "30"]
