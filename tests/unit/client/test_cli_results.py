@@ -102,14 +102,18 @@ def test_a_latency_in_doubt_is_marked_and_the_doubt_is_told(
     assert "~2.25 ms" in out
     assert "~2.75 ms" in out
     note = next(line for line in out.splitlines() if "not to be relied on" in line)
-    assert "did not settle" in note
+    assert "had not settled" in note
     assert "other work ran" in note
 
 
 def test_a_steady_latency_carries_no_mark_and_made_up_inputs_are_told(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _serve(farm_env, build(BuildState.SUCCEEDED, _jobs(), [published()]))
+    report = artifact().report
+    assert report is not None
+    fact = report.latency[0].model_copy(update={"notes": ["inputs: synthetic, seed 0"]})
+    done = build(BuildState.SUCCEEDED, _jobs(), [published()])
+    _serve(farm_env, done, _told_of(latency=[fact]))
 
     assert invoke(["show", "bld_1"]) == ExitCode.OK
 

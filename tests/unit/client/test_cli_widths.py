@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from enginefarm.cli.display import _Bars
 from enginefarm.cli.grid import Grid
 from enginefarm.cli.results import result_table
 from enginefarm.cli.tables import (
@@ -199,3 +200,23 @@ def test_what_a_name_contains_is_neither_markup_nor_an_escape() -> None:
         lines = _lines(models_table([evil]), width)
         assert any("[red]gone[/red]" in line for line in lines)
         assert not any("\x1b" in line for line in lines)
+
+
+def test_the_bars_of_a_running_build_say_each_state_on_one_line() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=True, highlight=False)
+    jobs = [
+        job(stage, JobState.SUCCEEDED, GPU, cached_from="job_0", id=f"job_{stage}")
+        for stage in Stage
+    ]
+    jobs.append(job(Stage.COMPILE, JobState.FAILED, CPU, failure=failed().failure, id="job_x"))
+    board = _Bars(console)
+
+    with board:
+        board.show(build(BuildState.RUNNING, jobs, [published(GPU)]))
+
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).splitlines()[-len(jobs) :]
+    assert [str(job.target) in line for job, line in zip(jobs, shown, strict=True)] == [True] * 5
+    assert all("succeeded (cached)" in line for line in shown[:4])
+    assert "failed: " in shown[4]
+    assert max(map(len, shown)) <= 80

@@ -136,7 +136,9 @@ class Follower:
             return
         part = _comparable(self.farm.builds.log_part(job.id, number))
         shown = self._shown.get(place)
-        if titled and self._speaking != place and (part.text or shown is None):
+        # An attempt that has said nothing is named when one asks what there is, not when one waits.
+        speaks = part.text != (shown or "") or (shown is None and not self.wanted.patient)
+        if titled and self._speaking != place and speaks:
             self._end_line()
             say(f"== {job.target} {job.stage} {job.id} attempt {number}")
             self._speaking = place

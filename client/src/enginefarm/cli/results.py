@@ -56,7 +56,7 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
         if target.artifact_state is ArtifactState.PUBLISHED:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
-        elif target.artifact_state is ArtifactState.QUARANTINED:
+        elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
             lines.append(f"{target.target}: enginefarm report {target.artifact}")
     if not artifacts and any(target.artifact for target in build.targets):
         lines.append("The numbers need a key with the scope read or deploy.")
@@ -94,13 +94,20 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
 
 def is_noisy(latency: LatencyReport) -> bool:
     """Tell whether whoever measured it has doubts."""
-    return not latency.stable or bool(latency.notes)
+    return not latency.stable or bool(_doubts(latency))
 
 
 def noise(latency: LatencyReport) -> str:
     """Return why a latency is in doubt."""
-    settled = [] if latency.stable else ["its median did not settle before the time limit"]
-    return "; ".join([*settled, *latency.notes])
+    doubts = _doubts(latency)
+    if not latency.stable and not any("settled" in doubt for doubt in doubts):
+        doubts.insert(0, "its median had not settled before the time limit")
+    return "; ".join(doubts)
+
+
+def _doubts(latency: LatencyReport) -> list[str]:
+    # What the inputs were is a fact like others, and no doubt.
+    return [note for note in latency.notes if not note.startswith("inputs: ")]
 
 
 def _state(build: BuildView, target: TargetView) -> Text:
