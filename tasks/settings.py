@@ -40,7 +40,7 @@ class PolicySettings(BaseSettings):
     )
     rings_kept_s: float = Field(default=86_400.0, gt=0, description="Sent rings, for looking back.")
     publish_lease_s: float = Field(
-        default=120.0, gt=0, description="A publisher that died is followed after so long."
+        default=15.0, gt=0, description="A publisher that died is followed after so long."
     )
     pending_s: float = Field(default=604_800.0, gt=0, description="Longest time in a queue.")
     running_s: float = Field(default=28_800.0, gt=0, description="Longest time of one attempt.")

@@ -139,3 +139,11 @@ def test_a_gate_of_another_target_is_not_judged() -> None:
 def test_a_gate_is_told_in_the_words_of_the_command_line() -> None:
     gate = {"metric": "cosine", "at_least": 0.9, "at_most": 1, "output": "y"}
     assert describe(Gate.model_validate(gate)) == "cosine >= 0.9 and cosine <= 1 on output y"
+
+
+@pytest.mark.parametrize(
+    ("bound", "told"), [(0.99999999, "0.99999999"), (123456789, "123456789"), (1e-7, "1e-07")]
+)
+def test_a_gate_that_is_signed_has_every_digit(bound: float, told: str) -> None:
+    gate = Gate.model_validate({"metric": "max_abs_error", "at_most": bound})
+    assert describe(gate) == f"max_abs_error <= {told}"
