@@ -215,3 +215,25 @@ def test_spoilt_bytes_give_way_to_the_right_ones(scene: Scene, node: FakeNode) -
     node.engine = f"engine of {work.job_id} by {node.name}".encode()
     scene.do(node, build_id, Stage.COMPILE)
     assert scene.job(build_id, Stage.COMPILE).state is JobState.SUCCEEDED
+
+
+def test_right_bytes_are_kept_when_a_node_announces_them_with_a_wrong_size(
+    scene: Scene, node: FakeNode
+) -> None:
+    node.engine = b"an engine that two tenants come to share"
+    published = scene.submit()
+    scene.run(node, published)
+    scene.publish()
+    rival = Scene.on(scene.farm, "rival")
+    build_id = rival.submit()
+    rival.do(node, build_id, Stage.CHECK)
+    work = node.take(rival.job(build_id, Stage.COMPILE))
+    message = node.done(work)
+    longer = [row.model_copy(update={"size": row.size + 1}) for row in message.outputs]
+    node.tell(work, message.model_copy(update={"outputs": longer}))
+    rival.settle()
+
+    failed = rival.attempts(rival.job(build_id, Stage.COMPILE))[0]
+    assert (failed.failure or {})["code"] == "blob_size"
+    engine = message.outputs[0]
+    scene.farm.objects.confirm(engine.digest, engine.size)
