@@ -156,7 +156,7 @@ def _keep(
         build, job = found
         if job.state is not JobState.RUNNING or job.attempt != work.attempt:
             return set()  # another publisher took it over when this one's lease had ended
-        if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
+        if _is_cancelled(session, build, job):
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
@@ -175,6 +175,10 @@ def _keep(
         artifact=composed.manifest.digest,
     )
     return touched
+
+
+def _is_cancelled(session: Session, build: Build, job: Job) -> bool:
+    return build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job)
 
 
 def _write(
@@ -279,6 +283,10 @@ def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
         away = isinstance(error, Unavailable)
         failures = job.failures + (0 if away else 1)
         may_heal = error.blame is Blame.FARM and not lost
+        if _is_cancelled(session, build, job):
+            move(session, job, JobState.CANCELLED, note="cancelled")
+            conclude(session, build, job)
+            return
         if away or (may_heal and failures < farm.policy.max_attempts):
             later = now() + timedelta(seconds=farm.policy.retry_backoff_s)
             move(session, job, JobState.WAITING, not_before=later, failures=failures)

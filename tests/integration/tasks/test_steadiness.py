@@ -262,3 +262,25 @@ def test_a_cancel_that_nobody_asked_for_is_the_nodes_failure(scene: Scene, node:
 
     job = scene.job(build_id, Stage.CHECK)
     assert (job.state, job.failures) == (JobState.QUEUED, 1)
+
+
+def test_right_bytes_are_kept_when_a_node_announces_them_with_a_wrong_size(
+    scene: Scene, node: FakeNode
+) -> None:
+    node.engine = b"an engine that two tenants come to share"
+    published = scene.submit()
+    scene.run(node, published)
+    scene.publish()
+    rival = Scene.on(scene.farm, "rival")
+    build_id = rival.submit()
+    rival.do(node, build_id, Stage.CHECK)
+    work = node.take(rival.job(build_id, Stage.COMPILE))
+    message = node.done(work)
+    longer = [row.model_copy(update={"size": row.size + 1}) for row in message.outputs]
+    node.tell(work, message.model_copy(update={"outputs": longer}))
+    rival.settle()
+
+    failed = rival.attempts(rival.job(build_id, Stage.COMPILE))[0]
+    assert (failed.failure or {})["code"] == "blob_size"
+    engine = message.outputs[0]
+    scene.farm.objects.confirm(engine.digest, engine.size)
