@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import sysconfig
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from enginefarm.errors import Failure
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from localfarm.models import located
 from workers import sandbox, verdict
 from workers.childjob import (
     JOB_FILE,
@@ -140,7 +140,7 @@ def build(
     sample: Sample, target: str, version: str, folder: Path, *, measured: bool
 ) -> dict[str, Any]:
     """Check, compile and, if this machine can, measure one model for one target."""
-    model = Path(sysconfig.get_paths()["purelib"]) / sample.path
+    model = located(sample.path)
     profiles = [
         {name: {"min": a, "opt": b, "max": c} for name, (a, b, c) in sample.profile.items()}
     ]

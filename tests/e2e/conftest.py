@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import sysconfig
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -23,6 +22,8 @@ from typing import Any, BinaryIO, TypeVar
 import httpx
 import pytest
 
+from localfarm.models import located
+
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 SHORT_CLOCKS = {
@@ -32,8 +33,7 @@ SHORT_CLOCKS = {
     "node_silent_s": 8,
     "retry_backoff_s": 0.5,
 }
-SITE = Path(sysconfig.get_paths()["purelib"])
-MAGIKA = SITE / "magika" / "models" / "standard_v3_3" / "model.onnx"
+MAGIKA = located("magika/models/standard_v3_3/model.onnx")
 
 
 @dataclass

@@ -200,7 +200,7 @@ CODES: Final[dict[str, str]] = {
     "shape_mismatch": "A shape fixed inside the model does not fit the profile.",
     "shape_tensor_input": "The values of an input decide the shapes of other tensors.",
     "shipped_model_differs": "A model of the demo is not the recorded one.",
-    "shipped_model_missing": "A model of the demo is not installed.",
+    "shipped_model_missing": "A model of the demo is not here.",
     "signature_count": "The attestation does not carry exactly one signature.",
     "signature_wrong": "The signature is not by this key over this statement.",
     "signing_key_away": "The signing key does not answer.",

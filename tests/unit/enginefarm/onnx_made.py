@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from localfarm.models import located
 
 Shape = Sequence[int | str | None] | None
 REAL_MODELS: dict[str, str] = {
@@ -29,8 +30,8 @@ REAL_MODELS: dict[str, str] = {
 
 
 def real_model(name: str) -> Path:
-    """Return a model that an installed package ships."""
-    return Path(sysconfig.get_paths()["purelib"]) / REAL_MODELS[name]
+    """Return a model that a package ships."""
+    return located(REAL_MODELS[name])
 
 
 def value(name: str, shape: Shape = (1, 4), dtype: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
