@@ -248,6 +248,7 @@ def _accuracy(
         synthetic=request.dataset is None,
         samples=samples,
         outputs=[tally.result() for tally in tallies.values()],
+        notes=[note for tally in tallies.values() for note in tally.notes()],
     )
     reason = (
         f"not compared, no tensor of numbers: {', '.join(sorted(skipped))}" if skipped else None
