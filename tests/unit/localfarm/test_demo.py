@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_a_model_is_submitted_by_its_real_path_with_its_profile_and_values(
     words = submit_words(model, "mark")
 
     assert Path(words[1]).samefile(model.file())
-    given = dict(zip(words, words[1:], strict=False))
+    given = dict(itertools.pairwise(words))
     assert arguments.profiles([given["--profile"]]) == [model.profile]
     described = arguments.synthetic([given["--synthetic"]] if model.synthetic else [])
     assert described == {
