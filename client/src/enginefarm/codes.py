@@ -197,7 +197,7 @@ CODES: Final[dict[str, str]] = {
     "service_missing": "A service of the local farm is not installed.",
     "service_not_ready": "A service of the local farm did not answer in time.",
     "shape_inference_failed": "The model's shapes contradict each other; a warning.",
-    "shape_mismatch": "A shape fixed inside the model does not fit the profile.",
+    "shape_mismatch": "The model does not take the profile's sizes.",
     "shape_tensor_input": "The values of an input decide the shapes of other tensors.",
     "shipped_model_differs": "A model of the demo is not the recorded one.",
     "shipped_model_missing": "A model of the demo is not here.",
