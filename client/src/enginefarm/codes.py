@@ -16,6 +16,7 @@ CODES: Final[dict[str, str]] = {
     "artifact_unexpected": "The folder holds another artifact than the one that was asked for.",
     "attestation_missing": "Nobody has signed for this artifact.",
     "backend_missing": "The node has no such backend, or it does not load there.",
+    "backend_not_in_version": "This version of the farm has no code for the backend.",
     "backend_version_differs": "The node has another backend version than the job names.",
     "bad_file_name": "The name of a file is no plain name, or one that the farm uses itself.",
     "bad_multipart": "The multipart body cannot be read.",

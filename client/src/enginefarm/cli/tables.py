@@ -88,8 +88,10 @@ def targets_table(targets: Iterable[TargetAvailability]) -> Table:
     """Return the targets."""
     table = _table("target", "versions", "built by", "measured by")
     for target in targets:
-        lists = (target.versions, target.compiles, target.measures)
-        table.add_row(*cells((target.target, *(", ".join(each) or NONE for each in lists))))
+        absent = NONE if target.in_this_version else "not in this version"
+        lists = (target.compiles, target.measures)
+        versions = ", ".join(target.versions) or absent
+        table.add_row(*cells((target.target, versions, *(", ".join(e) or NONE for e in lists))))
     return table
 
 
