@@ -50,6 +50,8 @@ class LocalFarm:
         )
         self.services.start()
         chosen = self._ports.choose(PREFERRED)
+        for line in (*self.services.moved(), *ports.moved(PREFERRED, chosen)):
+            self.say(line)
         programs = Programs(self.folder, self.services, chosen)
         self._began = datetime.now(UTC)
         # The node first: it looks at its backends while the others start.
