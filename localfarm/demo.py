@@ -24,7 +24,7 @@ from enginefarm.state import ArtifactState, Blame
 from enginefarm.target import Target
 from localfarm.folder import Folder, read_client_file
 from localfarm.models import ShippedModel, shipped
-from localfarm.screen import out, say
+from localfarm.screen import out, say, short
 from localfarm.settings import PREFIX, inherited_environment
 
 MODELS = ("magika", "rapidocr-det")
@@ -59,12 +59,12 @@ class Demo:
             say(f"{model.name}, {model.licence}, from {model.package}")
             self._step(submit_words(model, mark))
         digest = self._digest(mark)
-        place = _short(self.folder.private("pulled") / hex_of(digest)[:12])
+        place = short(self.folder.private("pulled") / hex_of(digest)[:12])
         out.print()
         self._step(["pull", digest, place])
         out.print()
         say("with the public key alone, and without asking the farm:")
-        self._step(["verify", place, "--trust", _short(self.folder.trust_file)])
+        self._step(["verify", place, "--trust", short(self.folder.trust_file)])
         out.print()
         self._step(["run", place])
         out.print()
@@ -111,7 +111,7 @@ class Demo:
 
 def submit_words(model: ShippedModel, mark: str) -> list[str]:
     """Return the words after ``enginefarm`` that build a model for all targets of the demo."""
-    words = ["submit", _short(model.file()), "--name", model.name]
+    words = ["submit", short(model.file()), "--name", model.name]
     for target in TARGETS:
         words += ["-t", target]
     if model.profile:
@@ -123,7 +123,7 @@ def submit_words(model: ShippedModel, mark: str) -> list[str]:
 
 def program() -> str:
     """Return the command as it can be typed here, whether or not the environment is activated."""
-    return _short(Path(sys.executable).with_name("enginefarm"))
+    return short(Path(sys.executable).with_name("enginefarm"))
 
 
 def _values(wanted: SyntheticInput) -> str:
@@ -135,8 +135,3 @@ def _values(wanted: SyntheticInput) -> str:
 def _finds(folder: Folder, here: Path) -> bool:
     """Tell whether ``enginefarm`` finds the farm by itself from ``here``."""
     return folder.client_file in [each / ".farm" / "client.toml" for each in (here, *here.parents)]
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -177,5 +177,6 @@ class LocalFarm:
             flower=programs.flower_url,
             flower_login=f"{own.flower_user}:{own.flower_password}",
             s3=self.services.s3.endpoint,
+            folder=self.folder.path,
             children={child.name: child.pid for child in children},
         )
