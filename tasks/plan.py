@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.spec import BuildSpec, Gate, Metric, Unmeasured
 from enginefarm.state import Stage
-from enginefarm.target import Target
+from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
 from tasks.routing import serves
 
@@ -46,12 +46,15 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     """Decide the stages of a target from what the live nodes can do.
 
     Raises:
-        NotServed: nobody can build it and the person does not want to wait.
+        NotServed: nobody can build it and the person does not want to wait, or waiting could not
+            help (code ``backend_not_in_version``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
     stages = tuple(Stage)
     version = newest_version(nodes, target)
     if version is None:
+        if target.backend in NOT_IN_THIS_VERSION:
+            raise _not_in_this_version(target)
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
@@ -130,6 +133,18 @@ def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> 
 
 def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
+
+
+def _not_in_this_version(target: Target) -> NotServed:
+    known = [name for name in BACKEND_ARCHITECTURES if name not in NOT_IN_THIS_VERSION]
+    return NotServed(
+        f"The backend {target.backend} is not in this version of the farm.",
+        code="backend_not_in_version",
+        why="Its name is kept for it, but no node of this version has code for it: to wait for one "
+        "would not help.",
+        fix=f"Choose one of {', '.join(known)}.",
+        target=str(target),
+    )
 
 
 def _not_served(target: Target, nodes: Sequence[LiveNode]) -> NotServed:

@@ -78,6 +78,23 @@ def test_a_request_that_cannot_be_right_is_a_problem(
         assert "GET" in answer.headers["allow"]
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Content-Type": "application/x-www-form-urlencoded"}, {"Content-Type": "text/plain"}],
+    ids=["none", "what curl sends", "text"],
+)
+def test_json_without_its_content_type_is_told_which_header_is_missing(
+    api: Served, headers: dict[str, str]
+) -> None:
+    with api.client(Scope.SUBMIT) as client:
+        answer = client.post("/v1/builds", content=b'{"model": "sha256:abc"}', headers=headers)
+
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (400, "invalid_body"), answer.text
+    assert "Content-Type: application/json" in problem["why"]
+    assert "Content-Type: application/json" in problem["fix"]
+
+
 def test_the_nearest_parameter_is_named(api: Served) -> None:
     with api.client(Scope.READ) as client:
         answer = client.get("/v1/builds?lable=team=vision")

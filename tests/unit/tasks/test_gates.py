@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from enginefarm.report import BuildReport
-from enginefarm.spec import Gate
+from enginefarm.spec import Gate, Metric
 from tasks.gates import describe, judge
 
 PERCENTILES = {"count": 50, "min": 1.0, "max": 9.0, "mean": 2.0, "std": 0.1, "cov": 0.05}
@@ -69,7 +69,9 @@ def report(*outputs: dict[str, Any], measured: bool = True) -> BuildReport:
 
 
 TWO = report(
-    output("y", cosine=0.999, snr_db=60.0, max_abs_error=0.1, mean_abs_error=0.01),
+    output(
+        "y", cosine=0.999, cosine_worst=0.8, snr_db=60.0, max_abs_error=0.1, mean_abs_error=0.01
+    ),
     output("z", cosine=0.9, snr_db=20.0, max_abs_error=0.5, mean_abs_error=0.05),
 )
 
@@ -80,6 +82,9 @@ TWO = report(
         ({"metric": "cosine", "at_least": 0.9}, 0.9, True),
         ({"metric": "cosine", "at_least": 0.95}, 0.9, False),
         ({"metric": "cosine", "at_least": 0.95, "output": "y"}, 0.999, True),
+        ({"metric": "cosine_worst", "at_least": 0.9, "output": "y"}, 0.8, False),
+        # Measured before there was a number for the worst sample: then cosine was that.
+        ({"metric": "cosine_worst", "at_least": 0.9, "output": "z"}, 0.9, True),
         ({"metric": "snr_db", "at_least": 30}, 20.0, False),
         ({"metric": "max_abs_error", "at_most": 0.2}, 0.5, False),
         ({"metric": "max_abs_error", "at_most": 0.5}, 0.5, True),
@@ -122,6 +127,12 @@ def test_an_output_for_which_a_metric_has_no_meaning_is_left_out() -> None:
     mixed = report(output("boxes"), output("scores", top1_agreement=0.8))
     (verdict,) = judge([Gate.model_validate({"metric": "top1_agreement", "at_least": 0.7})], mixed)
     assert (verdict.value, verdict.met) == (0.8, True)
+
+
+def test_every_metric_can_be_judged() -> None:
+    for metric in Metric:
+        (verdict,) = judge([Gate(metric=metric, at_least=-1e9)], TWO)
+        assert verdict.met is (metric is not Metric.TOP1_AGREEMENT)
 
 
 def test_exactly_equal_outputs_meet_any_signal_to_noise_ratio() -> None:
