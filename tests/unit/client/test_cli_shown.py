@@ -109,6 +109,21 @@ def test_a_key_that_may_not_see_artifacts_still_sees_how_the_build_ended(
     assert "need a key with the scope" in capsys.readouterr().out
 
 
+def test_targets_that_no_node_can_ever_serve_are_told_apart(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"target": name, "compiles": [], "measures": [], "versions": [], "in_this_version": here}
+        for name, here in (("tensorrt@sm_90", False), ("tensorrt-rtx@sm_86", True))
+    ]
+    farm_env.routes["/v1/targets"] = lambda handler: handler.reply(200, json.dumps(rows).encode())
+
+    assert invoke(["targets", "--all"]) == ExitCode.OK
+    shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "@" in line}
+    assert "not in this version" in shown["tensorrt@sm_90"]
+    assert "not in this version" not in shown["tensorrt-rtx@sm_86"]
+
+
 READS = {
     "list": ("/v1/builds", b'{"items":[],"next_cursor":null}', {"items": [], "next_cursor": None}),
     "nodes": ("/v1/nodes", b"[]", []),

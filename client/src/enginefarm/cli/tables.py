@@ -84,8 +84,9 @@ def targets_table(targets: Iterable[TargetAvailability]) -> Grid:
     """Return the targets."""
     grid = _grid("target!", "versions~", "built by~", "measured by~")
     for target in targets:
-        lists = (target.versions, target.compiles, target.measures)
-        grid.add(str(target.target), *(", ".join(each) or NONE for each in lists))
+        absent = NONE if target.in_this_version else "not in this version"
+        lists = (", ".join(each) or NONE for each in (target.compiles, target.measures))
+        grid.add(str(target.target), ", ".join(target.versions) or absent, *lists)
     return grid
 
 
