@@ -17,6 +17,7 @@ _INFINITE = math.inf
 # metric: the least and the greatest value that it can have, and whether it can be the least itself
 _RANGES: dict[Metric, tuple[float, float, bool]] = {
     Metric.COSINE: (-1.0, 1.0, True),
+    Metric.COSINE_WORST: (-1.0, 1.0, True),
     Metric.SNR_DB: (-_INFINITE, _INFINITE, True),
     Metric.MAX_ABS_ERROR: (0.0, _INFINITE, True),
     Metric.MEAN_ABS_ERROR: (0.0, _INFINITE, True),

@@ -236,7 +236,16 @@ def test_a_rounded_number_is_never_the_bound_that_it_misses(
 def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shown = _told_of(measure_machine=MACHINE, versions={"onnxruntime": "1.32.0"})
+    measured = artifact().report
+    assert measured is not None
+    assert measured.accuracy is not None
+    weak = {"cosine_worst": 0.987654, "notes": ["the signal is weak"]}
+    outputs = [row.model_copy(update=weak) for row in measured.accuracy.outputs]
+    shown = _told_of(
+        measure_machine=MACHINE,
+        versions={"onnxruntime": "1.32.0"},
+        accuracy=measured.accuracy.model_copy(update={"outputs": outputs}),
+    )
     quarantined = shown.model_copy(update={"state": ArtifactState.QUARANTINED})
     _serve(farm_env, build(BuildState.FAILED, [], [failed()]), quarantined)
 
@@ -246,6 +255,7 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
     for told in (
         *(ARTIFACT, MODEL, "quarantined", "onnxruntime@cpu", "onnxruntime 1.32.0"),
         *("cosine>=0.9999999", "0.999987", "1.2e-05", "1e-06", "80"),
+        *("0.987654", "y: the signal is weak"),
         *("2.25 ms", "2.50 ms", "2.60 ms", "2.75 ms", "x 1x3"),
         *("gpu-7", "NVIDIA L4", "driver 580.1", "CUDA 13.0", "load 0.5 before and 1.5 after"),
         *("against onnxruntime", "made-up inputs", "synthetic, seed 0", "4 samples"),

@@ -95,13 +95,14 @@ def _gates(verdicts: list[GateVerdict]) -> Grid:
 
 
 def _accuracy(told: AccuracyReport) -> Grid:
-    names = ("cosine", "max error", "mean error", "SNR dB", "top-1", "not finite")
+    names = ("cosine", "worst cosine", "max error", "mean error", "SNR dB", "top-1", "not finite")
     numbers = tuple(Column(name, right=True) for name in names)
     grid = Grid((Column("output", head=True), *numbers))
     for row in told.outputs:
         errors = (_number(row.max_abs_error), _number(row.mean_abs_error))
         rest = (_number(row.snr_db), _number(row.top1_agreement), str(row.nonfinite_engine))
-        grid.add(row.output, _number(row.cosine), *errors, *rest)
+        cosines = (_number(row.cosine), _number(row.cosine_worst))
+        grid.add(row.output, *cosines, *errors, *rest)
     return grid
 
 
@@ -125,6 +126,8 @@ def _notes(told: BuildReport) -> Iterator[str]:
         data = "made-up inputs" if told.accuracy.synthetic else "an evaluation dataset"
         samples = f"{told.accuracy.data}, {told.accuracy.samples} samples"
         yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
+        for output in told.accuracy.outputs:
+            yield from (f"{output.output}: {note}" for note in output.notes)
     for row in told.latency:
         if is_noisy(row):
             yield f"{NOISY} not to be relied on: {noise(row)}"

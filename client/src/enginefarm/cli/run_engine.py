@@ -77,8 +77,12 @@ def run(  # noqa: PLR0913 - one parameter for each option
 
 
 def _session(runtime: Any, installed: Installed) -> Any:  # noqa: ANN401 - ONNX Runtime's own
+    quiet = runtime.SessionOptions()
+    # What it refuses is told once, and by us.
+    quiet.log_severity_level = 4
+    engine = str(installed.engine)
     try:
-        return runtime.InferenceSession(str(installed.engine), providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(engine, quiet, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise FarmError(
             f"The ONNX Runtime of this machine, {runtime.__version__}, does not load the engine.",
