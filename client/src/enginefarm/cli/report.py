@@ -126,8 +126,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
         data = "made-up inputs" if told.accuracy.synthetic else "an evaluation dataset"
         samples = f"{told.accuracy.data}, {told.accuracy.samples} samples"
         yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
-        for output in told.accuracy.outputs:
-            yield from (f"{output.output}: {note}" for note in output.notes)
+        yield from (f"accuracy  {note}" for note in told.accuracy.notes)
     for row in told.latency:
         if is_noisy(row):
             yield f"{NOISY} not to be relied on: {noise(row)}"

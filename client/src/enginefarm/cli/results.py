@@ -87,6 +87,8 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
             yield f"gate not met: {verdict.gate} ({verdict.reason or f'it is {seen}'})"
     if report.accuracy is not None and report.accuracy.synthetic:
         yield f"accuracy on made-up inputs ({report.accuracy.data}), not on an evaluation dataset"
+    if report.accuracy is not None:
+        yield from (f"accuracy: {note}" for note in report.accuracy.notes)
     usual = _usual(report)
     if usual is not None and is_noisy(usual):
         yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
