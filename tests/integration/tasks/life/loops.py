@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from enginefarm.state import ArtifactState, JobState
+from enginefarm.state import ArtifactState, JobState, Stage
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
 from tasks.settle import settle_due
@@ -13,7 +13,7 @@ from tests.integration.tasks.life.laws import unreadable
 from tests.integration.tasks.life.schedule import Mishap
 from tests.integration.tasks.life.snapshot import Snapshot
 from tests.integration.tasks.life.steps import Steps
-from tests.integration.tasks.life.world import PASSING, World
+from tests.integration.tasks.life.world import PASSING, Work, World
 from tests.integration.tasks.scene import Scene
 
 ROUNDS = 40
@@ -36,6 +36,46 @@ LOOPS: dict[str, Callable[[World], None]] = {
     "publish": _publish,
     "reconcile": _reconcile,
 }
+
+
+def take_work(steps: Steps, number: int, mishap: Mishap = None) -> Work | None:
+    """Announce what there is, and let a node have the first job that it can take."""
+    steps.world.announce()
+    living = steps.world.living()
+    first = number % len(living)
+    for ring in steps.world.broker.take():
+        for node in living[first:] + living[:first]:
+            work = steps.claim(node, ring, mishap)
+            if work is not None:
+                return work
+            steps.look()
+    return None
+
+
+def make_due(steps: Steps, loop: str) -> str | None:
+    """See to it that a loop has something to do, if it can be; return whose build it is for."""
+    if loop == "reconcile":
+        steps.world.time_passes(PASSING["a lease"])
+        return None
+    for _ in range(4):
+        steps.look()
+        due = _due(steps.now, loop)
+        work = None if due else take_work(steps, 0)
+        if work is None:
+            return due
+        steps.finish(work, "success")
+        if loop == "publish":
+            turn(steps, "settle")
+    return None
+
+
+def _due(now: Snapshot, loop: str) -> str | None:
+    if loop == "settle":
+        found = now.in_state(JobState.UPLOADED)
+    else:
+        waiting = now.in_state(JobState.WAITING, Stage.PUBLISH)
+        found = [job for job in waiting if job.key is not None and job.joined_to is None]
+    return str(found[0].build_id) if found else None
 
 
 def turn(steps: Steps, loop: str, mishap: Mishap = None) -> None:

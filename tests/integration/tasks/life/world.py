@@ -34,7 +34,7 @@ from tasks.messages import (
 )
 from tests.integration.tasks.fake_node import ALREADY_THERE, FakeNode, backend
 from tests.integration.tasks.life.traps import Trap, trapped
-from tests.integration.tasks.scene import CPU, Scene, add_model
+from tests.integration.tasks.scene import Scene, add_model
 
 OK = 200
 GPU, LATER = "onnxruntime@sm_89", "onnxruntime@sm_90"
@@ -212,4 +212,8 @@ class World:
             return any(f"compile.{arch}" in queues for queues in session.scalars(query))
 
 
-__all__ = ["CPU", "GPU", "LATER", "PASSING", "WINDOW_S", "Broker", "LifeNode", "Work", "World"]
+def empty(farm: Farm) -> None:
+    """Let no row be left of an earlier schedule."""
+    with farm.database.transaction() as session:
+        for table in reversed(Base.metadata.sorted_tables):
+            session.execute(table.delete())
