@@ -266,8 +266,8 @@ def _settings() -> settings:
     if settings.get_current_profile_name() == "deep":
         return settings()
     return settings(
-        max_examples=15,
-        stateful_step_count=60,
+        max_examples=12,
+        stateful_step_count=50,
         derandomize=True,
         database=None,
         deadline=None,

@@ -147,26 +147,34 @@ def _results_come_from_the_same_work(now: Snapshot, _seen: Seen) -> Iterator[str
             yield f"job {job.id} has the result of other work, {source.id}"
 
 
-def _leases_and_attempts_agree(now: Snapshot, seen: Seen) -> Iterator[str]:
+def _attempts_follow_one_another(now: Snapshot, _seen: Seen) -> Iterator[str]:
     for job in now.jobs.values():
         tried = now.attempts.get(job.id, [])
         numbers = [row.number for row in tried]
         begun = job.attempt - (job.state is JobState.QUEUED)
-        if job.state is JobState.CANCELLED or job.state is JobState.EXPIRED:
-            begun = len(tried) if len(tried) in {job.attempt - 1, job.attempt} else begun
+        if job.state in {JobState.CANCELLED, JobState.EXPIRED} and len(tried) == begun - 1:
+            begun -= 1  # it was queued again
         if numbers != list(range(1, begun + 1)):
             yield f"job {job.id}, {job.state}, attempt {job.attempt}, has the attempts {numbers}"
         unfinished = [row.number for row in tried if row.finished_at is None]
+        last = tried[-1].state if tried else None
+        if job.state is JobState.SUCCEEDED and job.cached_from is None and last is not job.state:
+            yield f"job {job.id} succeeded; its last attempt is {last}"
         runs = job.state is JobState.RUNNING
         if unfinished != ([job.attempt] if runs else []):
             yield f"job {job.id} is {job.state}; unfinished are its attempts {unfinished}"
-        if runs and job.lease_until is None:
+
+
+def _running_jobs_have_a_lease(now: Snapshot, seen: Seen) -> Iterator[str]:
+    for job in now.in_state(JobState.RUNNING):
+        if job.lease_until is None:
             yield f"job {job.id} runs without a lease"
-        if runs and job.stage != Stage.PUBLISH:
-            if job.node_id is None or (job.id, job.attempt) not in seen.given:
-                yield f"job {job.id} runs, but was not given to a node"
-            if not tried or tried[-1].lease_sha256 != job.lease_sha256:
-                yield f"job {job.id}: its lease is not its attempt's"
+        if job.stage == Stage.PUBLISH:
+            continue
+        if job.node_id is None or (job.id, job.attempt) not in seen.given:
+            yield f"job {job.id} runs, but was not given to a node"
+        if now.attempts[job.id][-1].lease_sha256 != job.lease_sha256:
+            yield f"job {job.id}: its lease is not its attempt's"
 
 
 def _failures_decide(now: Snapshot, _seen: Seen) -> Iterator[str]:
@@ -264,7 +272,8 @@ LAWS: tuple[Law, ...] = (
     _work_is_done_once,
     _joined_jobs_have_a_live_leader,
     _results_come_from_the_same_work,
-    _leases_and_attempts_agree,
+    _attempts_follow_one_another,
+    _running_jobs_have_a_lease,
     _failures_decide,
     _queued_jobs_are_announced,
     _builds_follow_their_jobs,
