@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import httpx
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -269,6 +269,7 @@ def _settings() -> settings:
         max_examples=12,
         stateful_step_count=50,
         derandomize=True,
+        phases=[Phase.generate],  # the deep profile makes what it finds smaller; that takes minutes
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),
