@@ -117,6 +117,7 @@ def _report(build: Build, compiled: Job, measured: Job | None, publish: Job) -> 
         compile_machine=_machine(built),
         latency=[LatencyReport.model_validate(row) for row in found.get("latency", [])],
         accuracy=AccuracyReport.model_validate(accuracy) if accuracy is not None else None,
+        accuracy_reason=found.get("accuracy_reason") if accuracy is None else None,
         measure_machine=_machine(ran),
         versions=built["facts"].get("versions", {}) | found.get("versions", {}),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from enginefarm.report import BuildReport, GateVerdict, OutputAccuracy
+from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
 from enginefarm.spec import Gate, Metric
 
 _PER_OUTPUT: dict[Metric, tuple[Callable[[OutputAccuracy], float | None], bool]] = {
@@ -69,18 +69,32 @@ def _value(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:
     if gate.metric in {Metric.LATENCY_P50_MS, Metric.LATENCY_P99_MS}:
         return _latency(gate, report)
     if report.accuracy is None:
-        return None, report.reason or "accuracy was not measured"
-    rows = [
-        row for row in report.accuracy.outputs if gate.output is None or row.output == gate.output
-    ]
-    if not rows:
-        return None, f"there is no output {gate.output!r}"
+        return None, report.reason or report.accuracy_reason or "accuracy was not measured"
+    return _of_outputs(gate, report.accuracy)
+
+
+def _of_outputs(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str | None]:
+    rows = [row for row in accuracy.outputs if gate.output is None or row.output == gate.output]
+    fault = _incomparable(gate, accuracy, rows)
+    if fault is not None:
+        return None, fault
     read, more_is_better = _PER_OUTPUT[gate.metric]
     # An output for which the metric has no meaning (top-1 of what is no score) is left out.
     values = [value for value in map(read, rows) if value is not None]
     if not values:
         return None, f"{gate.metric} has no meaning for these outputs"
     return (min(values) if more_is_better else max(values)), None
+
+
+def _incomparable(
+    gate: Gate, accuracy: AccuracyReport, rows: Sequence[OutputAccuracy]
+) -> str | None:
+    if gate.output in accuracy.not_compared:
+        return f"output {gate.output!r} was not compared: it is no tensor of numbers"
+    if not rows:
+        return f"there is no output {gate.output!r}"
+    empty = [row.output for row in rows if row.elements and row.nonfinite_reference >= row.elements]
+    return f"the original gives no finite number on output {empty[0]!r}" if empty else None
 
 
 def _latency(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:

@@ -32,6 +32,7 @@ class _BenchmarkFacts(BaseModel):
 
     latency: list[LatencyReport]
     accuracy: AccuracyReport | None
+    accuracy_reason: str | None = None
     versions: dict[str, str] = {}
 
 
@@ -64,6 +65,8 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
         elif stage is Stage.BENCHMARK:
             facts = _BenchmarkFacts.model_validate(result["facts"])
             _require(bool(facts.latency), "no latency was measured")
+            told = facts.accuracy is not None or bool(facts.accuracy_reason)
+            _require(told, "accuracy is absent without a reason")
     except (KeyError, TypeError, ValueError) as error:
         raise JobFailed(
             f"What the node says of its {stage} cannot be used.",

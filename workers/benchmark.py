@@ -21,9 +21,10 @@ from enginefarm.spec import BenchmarkOptions, Profile, SyntheticInput
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
 from workers.backends.base import Backend, ModelSource, ProgressSink, Runner
-from workers.diagnosis import Runtime, diagnose, shorten
+from workers.diagnosis import shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
+from workers.measurement.refusals import inputs_rejected, output_missing
 from workers.measurement.timing import Stopped, measure
 from workers.reporting import PartSink
 
@@ -183,42 +184,13 @@ def _run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> Job
     try:
         _reference(request).run(feeds)
     except Exception as original:  # noqa: BLE001 - as above
-        return _inputs_rejected(request, str(original))
+        return inputs_rejected(request.dataset is not None, str(original))
     return JobFailed(
         "The engine does not run.",
         blame=Blame.NODE,
         code="engine_run_failed",
         why=f"The original model runs on the same input; the engine says: {shorten(str(error))}",
         fix="Read the job's log; try other compile options.",
-    )
-
-
-def _inputs_rejected(request: Request, said: str) -> JobFailed:
-    row = diagnose(said, Runtime.ONNXRUNTIME)
-    if row is not None and row.code == "shape_mismatch":
-        return JobFailed(
-            "The original model does not run at the shapes it was given.",
-            blame=Blame.PERSON,
-            code="profile_not_runnable",
-            why=f"{row.why} ONNX Runtime says: {shorten(said)}",
-            fix=row.fix,
-        )
-    if request.dataset is not None:
-        return JobFailed(
-            "The original model does not run on the evaluation dataset.",
-            blame=Blame.PERSON,
-            code="evaluation_inputs_rejected",
-            why=f"ONNX Runtime says: {shorten(said)}",
-            fix="Look at the dataset's shapes and values; run the model on them by itself.",
-        )
-    return JobFailed(
-        "The original model does not run on synthetic inputs.",
-        blame=Blame.PERSON,
-        code="synthetic_inputs_rejected",
-        why=f"ONNX Runtime says: {shorten(said)}",
-        fix="Give synthetic values that it accepts (synthetic: low and high, or value, for each"
-        " input that needs them), or an evaluation dataset; if its words are about shapes, give a"
-        " profile of sizes that it takes.",
     )
 
 
@@ -243,18 +215,31 @@ def _accuracy(
             sink.report(LATENCY_SHARE, "comparing with the original", f"{samples} samples")
     if not tallies:
         return None, "no output is a tensor of numbers"
+    notes = [note for tally in tallies.values() for note in tally.notes()]
+    notes += _left_out(request, samples)
     report = AccuracyReport(
         reference="the original model in ONNX Runtime on the CPU, graph as written",
         data=request.data,
         synthetic=request.dataset is None,
         samples=samples,
         outputs=[tally.result() for tally in tallies.values()],
-        notes=[note for tally in tallies.values() for note in tally.notes()],
+        not_compared=sorted(skipped),
+        notes=notes,
     )
-    reason = (
-        f"not compared, no tensor of numbers: {', '.join(sorted(skipped))}" if skipped else None
+    return report, None
+
+
+def _left_out(request: Request, samples: int) -> list[str]:
+    if request.dataset is None:
+        return []
+    there = inputs.open_dataset(request.dataset).samples
+    if samples >= there:
+        return []
+    note = (
+        f"{there - samples} of the dataset's {there} samples were left out: the model's batch is"
+        " fixed, and they do not fill one"
     )
-    return report, reason
+    return [note]
 
 
 def _compare(
@@ -269,14 +254,16 @@ def _compare(
     try:
         wanted = reference.run(feeds)
     except Exception as error:
-        raise _inputs_rejected(request, str(error)) from error
+        raise inputs_rejected(request.dataset is not None, str(error)) from error
     try:
         found = engine.run(feeds)
     except Exception as error:
         raise _run_failure(request, feeds, error) from error
     by_name = {view.name: array for view, array in zip(engine.outputs, found, strict=True)}
     for view, right in zip(reference.outputs, wanted, strict=True):
-        left = by_name.get(view.name)
+        if view.name not in by_name:
+            raise output_missing(view.name)
+        left = by_name[view.name]
         if right is None or left is None or right.dtype.kind not in "fiub":
             skipped.add(view.name)
             continue

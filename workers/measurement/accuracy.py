@@ -147,6 +147,7 @@ class OutputTally:
             top1_agreement=self._same_top / self._rows if self._is_score and self._rows else None,
             nonfinite_engine=self._nonfinite[1],
             nonfinite_reference=self._nonfinite[0],
+            elements=self._elements,
             reference_max_abs=self._reference_max if self._samples else None,
             reference_zero_share=self._zeros / self._elements if self._elements else None,
         )

@@ -9,7 +9,9 @@ that were measured before schema 2, so look at whether ``cosine_worst`` is there
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from enginefarm.target import Target
 
@@ -17,7 +19,13 @@ REPORT_SCHEMA = 2
 
 
 class _Data(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+Milliseconds = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0)]
+Error = Annotated[float, Field(ge=0)]
+Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
 class Machine(_Data):
@@ -39,16 +47,24 @@ class Machine(_Data):
 class Percentiles(_Data):
     """A distribution of latencies in ms; percentiles by trtexec's rule (no interpolation)."""
 
-    count: int
-    min: float
-    max: float
-    mean: float
-    std: float
-    cov: float = Field(description="Coefficient of variation: std / mean.")
-    p50: float
-    p90: float
-    p95: float
-    p99: float
+    count: Annotated[int, Field(ge=1)]
+    min: Milliseconds
+    max: Milliseconds
+    mean: Milliseconds
+    std: Milliseconds
+    cov: float = Field(ge=0, description="Coefficient of variation: std / mean.")
+    p50: Milliseconds
+    p90: Milliseconds
+    p95: Milliseconds
+    p99: Milliseconds
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        rising = [self.min, self.p50, self.p90, self.p95, self.p99, self.max]
+        if rising != sorted(rising):
+            message = "the percentiles do not rise from min to max"
+            raise ValueError(message)
+        return self
 
 
 class LatencyReport(_Data):
@@ -57,14 +73,16 @@ class LatencyReport(_Data):
     shapes: dict[str, list[int]]
     batch: int | None = Field(description="First dimension shared by the inputs, if there is one.")
     end_to_end_ms: Percentiles
-    throughput_qps: float = Field(description="Inferences per second of wall time, one stream.")
-    warmup_iterations: int
-    warmup_ms: float
+    throughput_qps: float = Field(
+        gt=0, description="Inferences per second of wall time, one stream."
+    )
+    warmup_iterations: Count
+    warmup_ms: Milliseconds
     stable: bool = Field(description="Whether the median settled before the time limit.")
     notes: list[str] = []
-    load_ms: float
-    peak_memory_bytes: int
-    threads: int
+    load_ms: Milliseconds
+    peak_memory_bytes: Count
+    threads: Count
 
 
 class OutputAccuracy(_Data):
@@ -73,15 +91,15 @@ class OutputAccuracy(_Data):
     output: str
     dtype_reference: str
     dtype_engine: str
-    max_abs_error: float
-    mean_abs_error: float
-    max_rel_error: float | None = Field(description="Over elements with |reference| > 1e-6.")
-    mean_rel_error: float | None
-    cosine: float | None = Field(
+    max_abs_error: Error
+    mean_abs_error: Error
+    max_rel_error: Error | None = Field(description="Over elements with |reference| > 1e-6.")
+    mean_rel_error: Error | None
+    cosine: Cosine | None = Field(
         description="Of all samples as one vector; absent where both sides are all zero."
         " The worst sample's where cosine_worst is absent, as in schema 1."
     )
-    cosine_worst: float | None = Field(
+    cosine_worst: Cosine | None = Field(
         default=None,
         description="Of the worst sample by itself. Where the reference is near zero, rounding"
         " decides it: see reference_max_abs.",
@@ -90,9 +108,14 @@ class OutputAccuracy(_Data):
         description="Of all samples together; absent when the error or the signal is exactly zero."
     )
     exact: bool = Field(description="Every element equal.")
-    top1_agreement: float | None = Field(description="Only where the output is a score.")
-    nonfinite_engine: int
-    nonfinite_reference: int
+    top1_agreement: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        description="Only where the output is a score."
+    )
+    nonfinite_engine: Count
+    nonfinite_reference: Count
+    elements: Count | None = Field(
+        default=None, description="Compared in all, finite or not; absent before schema 2."
+    )
     reference_max_abs: float | None = Field(
         default=None, description="Largest finite |reference|: how strong the signal is."
     )
@@ -107,17 +130,20 @@ class AccuracyReport(_Data):
     reference: str = Field(description="What the engine was compared with.")
     data: str = Field(description="'dataset sha256:…' or 'synthetic, seed N'.")
     synthetic: bool
-    samples: int
+    samples: Annotated[int, Field(ge=1)]
     outputs: list[OutputAccuracy]
+    not_compared: list[str] = Field(
+        default=[], description="Outputs that are no tensors of numbers, such as text or maps."
+    )
     notes: list[str] = Field(default=[], description="What to know before judging the numbers.")
 
 
 class CompileReport(_Data):
     """What the build said of itself."""
 
-    seconds: float
-    engine_bytes: int
-    peak_memory_bytes: int
+    seconds: Annotated[float, Field(ge=0)]
+    engine_bytes: Annotated[int, Field(gt=0)]
+    peak_memory_bytes: Count
     warnings: list[str] = []
 
 
@@ -134,6 +160,9 @@ class BuildReport(_Data):
     compile_machine: Machine | None = None
     latency: list[LatencyReport] = []
     accuracy: AccuracyReport | None = None
+    accuracy_reason: str | None = Field(
+        default=None, description="Why accuracy is absent although the engine was run."
+    )
     measure_machine: Machine | None = None
     versions: dict[str, str] = {}
     gates: list[GateVerdict] = []

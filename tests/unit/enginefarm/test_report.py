@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from enginefarm.report import REPORT_SCHEMA, BuildReport
+import pytest
+from pydantic import ValidationError
+
+from enginefarm.report import REPORT_SCHEMA, BuildReport, Percentiles
 
 OUTPUT = {
     "output": "y",
@@ -53,3 +56,22 @@ def test_a_report_of_the_first_schema_is_read_and_nothing_is_made_up_for_it() ->
     assert output.cosine == 0.99
     assert output.cosine_worst is None
     assert (output.reference_max_abs, output.reference_zero_share) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"p50": -7.0},
+        {"min": 5.0, "max": 1.0},
+        {"p99": 1.0, "p95": 2.0},
+        {"count": 0},
+        {"cov": float("nan")},
+    ],
+)
+def test_a_distribution_that_cannot_be_is_refused(nonsense: dict[str, float]) -> None:
+    sound = {"count": 5, "min": 1.0, "max": 3.0, "mean": 2.0, "std": 0.1, "cov": 0.05}
+    sound |= {"p50": 2.0, "p90": 2.5, "p95": 2.5, "p99": 3.0}
+    Percentiles.model_validate(sound)
+
+    with pytest.raises(ValidationError):
+        Percentiles.model_validate(sound | nonsense)

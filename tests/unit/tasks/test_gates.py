@@ -158,3 +158,35 @@ def test_a_gate_is_told_in_the_words_of_the_command_line() -> None:
 def test_a_gate_that_is_signed_has_every_digit(bound: float, told: str) -> None:
     gate = Gate.model_validate({"metric": "max_abs_error", "at_most": bound})
     assert describe(gate) == f"max_abs_error <= {told}"
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (
+            report(output("y", elements=16, nonfinite_reference=16)),
+            "no finite number on output 'y'",
+        ),
+        (
+            report(output("y")).model_copy(
+                update={"accuracy": None, "accuracy_reason": "no output is a tensor of numbers"}
+            ),
+            "no output is a tensor of numbers",
+        ),
+    ],
+)
+def test_where_nothing_could_be_compared_no_gate_is_met(broken: BuildReport, why: str) -> None:
+    gates = [Gate(metric=Metric.MAX_ABS_ERROR, at_most=1), Gate(metric=Metric.COSINE, at_least=-1)]
+    for verdict in judge(gates, broken):
+        assert (verdict.value, verdict.met) == (None, False)
+        assert why in (verdict.reason or "")
+
+
+def test_a_gate_on_an_output_that_is_no_tensor_says_so() -> None:
+    told = report(output("y"))
+    assert told.accuracy is not None
+    told = told.model_copy(
+        update={"accuracy": told.accuracy.model_copy(update={"not_compared": ["s"]})}
+    )
+    (verdict,) = judge([Gate(metric=Metric.COSINE, at_least=0, output="s")], told)
+    assert verdict.reason == "output 's' was not compared: it is no tensor of numbers"
