@@ -17,6 +17,7 @@ from api import (
     blobs,
     builds,
     datasets,
+    docs_page,
     events,
     health,
     jobs,
@@ -54,6 +55,7 @@ ROUTERS = (
     health.router,
     metrics.router,
     worker_api.router,
+    docs_page.router,
 )
 log = structlog.get_logger(__name__)
 
@@ -80,6 +82,9 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
         summary="A build farm for GPU inference engines.",
         description=_DESCRIPTION,
         lifespan=lifespan,
+        # The framework's own pages load from elsewhere; ours is in docs_page.
+        docs_url=None,
+        redoc_url=None,
         dependencies=[Depends(bind_ids), Depends(refuse_unknown_query)],
     )
     app.state.settings = settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import structlog
@@ -61,7 +61,7 @@ class Entrance:
 
     farm: Farm
     request: Request
-    text: str
+    text: str = field(repr=False)
     needed: tuple[Scope, ...]
 
     @contextmanager
@@ -92,7 +92,9 @@ def needs(*scopes: Scope) -> Callable[..., Awaitable[Entrance]]:
     async def entrance(
         request: Request, bearer: Annotated[Bearer, Security(access_key)]
     ) -> Entrance:
-        return Entrance(farm_of(request), request, _text(bearer, "an access key"), scopes)
+        made = Entrance(farm_of(request), request, _text(bearer, "an access key"), scopes)
+        request.state.entrance = made  # for whoever refuses the body: the key comes first
+        return made
 
     return entrance
 

@@ -145,7 +145,7 @@ def show(build_id: BuildId, entrance: Reader) -> BuildView:
         return view_of(session, entrance, caller, build_id)
 
 
-@router.post("/{build_id}/cancel", summary="Cancel a build", responses=problems(*KEYED, 404, 409))
+@router.post("/{build_id}/cancel", summary="Cancel a build", responses=problems(*KEYED, 404))
 def stop(build_id: BuildId, entrance: Submitter) -> BuildView:
     """Cancel a build; its running jobs end within seconds, unless another build wants them."""
     caller = entrance.caller()
@@ -209,7 +209,7 @@ def _labels(texts: list[str]) -> dict[str, str]:
     labels = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not equals or not key:
+        if not equals or not key or "\0" in text:
             raise InvalidRequest(
                 f"{text[:80]!r} is not a label.",
                 code="invalid_label",

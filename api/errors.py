@@ -13,6 +13,7 @@ import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
@@ -122,6 +123,12 @@ async def _farm_error(request: Request, error: Exception) -> Response:
 async def _validation_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, RequestValidationError):
         raise error
+    entrance = getattr(request.state, "entrance", None)
+    if entrance is not None:
+        try:
+            await run_in_threadpool(entrance.caller)
+        except FarmError as refusal:  # whoever may not send it is not told what is wrong with it
+            return problem_response(refusal, request.scope)
     return problem_response(explain_request(error, request.scope.get("route")), request.scope)
 
 

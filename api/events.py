@@ -121,7 +121,8 @@ async def _rows_after(
     entrance: Entrance, caller: Caller, build_id: str, seq: int, limit: int
 ) -> list[Event]:
     def ask() -> list[Event]:
-        with entrance.farm.database.transaction() as session:
+        # The key is looked at each time: a stream must not outlive it.
+        with entrance.transaction() as (session, _):
             return list(events.after(session, caller.tenant_id, build_id, seq, limit))
 
     return await run_in_threadpool(ask)

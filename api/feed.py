@@ -17,7 +17,7 @@ import anyio
 import structlog
 
 from api import views
-from enginefarm.errors import InvalidRequest, Unavailable
+from enginefarm.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
 from enginefarm.state import BuildState
 from enginefarm.views import EventView
 from storage.models import Event
@@ -95,7 +95,10 @@ class Feed:
             if over:
                 return
         while True:
-            for row in await self._rows():
+            rows = await self._rows()
+            if rows is None:
+                return
+            for row in rows:
                 self._cursor = Cursor(row.seq, self._cursor.stream)
                 yield frame(views.event(row, str(self._cursor)))
                 if ends(row):
@@ -109,9 +112,13 @@ class Feed:
                 self._spoke = time.monotonic()
                 yield ": alive\n\n"
 
-    async def _rows(self) -> Sequence[Event]:
+    async def _rows(self) -> Sequence[Event] | None:
+        """Return what is new; None if the watcher's key is no longer good."""
         try:
             rows = await self._rows_after(self._cursor.seq, BATCH)
+        except (Unauthenticated, Forbidden) as error:
+            log.info("watch_ended", build_id=self._build_id, code=error.code)
+            return None
         except Unavailable as error:
             log.warning("watch_without_database", build_id=self._build_id, code=error.code)
             await anyio.sleep(POLL_S)

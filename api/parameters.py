@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import Path, Query
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 from enginefarm.digest import require_digest
 
@@ -17,16 +18,25 @@ def _flag(value: object) -> object:
     return True if value == "" else value
 
 
+def _a_word(value: str) -> str:
+    """Let what can be no id be one that nobody has: it is answered like any other."""
+    return value if re.fullmatch(r"[A-Za-z0-9_-]+", value) else "-"
+
+
 DigestPath = Annotated[
     str,
     Path(description="sha256: and 64 lowercase hex digits.", examples=[EXAMPLE_DIGEST]),
     BeforeValidator(require_digest),
 ]
 BuildId = Annotated[
-    str, Path(max_length=64, description="A build's id.", examples=["bld_06fh2k9w0q4s1x3z"])
+    str,
+    AfterValidator(_a_word),
+    Path(max_length=64, description="A build's id.", examples=["bld_06fh2k9w0q4s1x3z"]),
 ]
 JobId = Annotated[
-    str, Path(max_length=64, description="A job's id.", examples=["job_06fh2k9w0q4s1x40"])
+    str,
+    AfterValidator(_a_word),
+    Path(max_length=64, description="A job's id.", examples=["job_06fh2k9w0q4s1x40"]),
 ]
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]
 Flag = Annotated[bool, BeforeValidator(_flag)]

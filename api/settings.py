@@ -17,23 +17,43 @@ class ApiSettings(StorageSettings, PolicySettings):
     """Settings of ``python -m api``."""
 
     host: str = Field(default="127.0.0.1", description="The address to listen on.")
-    port: int = Field(default=8080, ge=0, le=65535)
+    port: int = Field(
+        default=8080, ge=0, le=65535, description="The port to listen on; 0 takes any."
+    )
     enrolment_token: SecretStr = Field(
         default=SecretStr(""), description="With it a node may enrol; empty: no node may."
     )
-    max_model_bytes: int = Field(default=2048 * _MIB, ge=1)
-    max_dataset_bytes: int = Field(default=1024 * _MIB, ge=1)
-    max_dataset_expanded_bytes: int = Field(default=4096 * _MIB, ge=1)
-    max_body_bytes: int = Field(default=_MIB, ge=1, description="Of any other request.")
-    max_worker_body_bytes: int = Field(default=16 * _MIB, ge=1)
-    max_model_files: int = Field(default=1024, ge=1)
+    max_model_bytes: int = Field(
+        default=2048 * _MIB, ge=1, description="Largest model, with its external data."
+    )
+    max_dataset_bytes: int = Field(
+        default=1024 * _MIB, ge=1, description="Largest evaluation dataset as it is sent."
+    )
+    max_dataset_expanded_bytes: int = Field(
+        default=4096 * _MIB, ge=1, description="Largest evaluation dataset once unpacked."
+    )
+    max_body_bytes: int = Field(
+        default=_MIB, ge=1, description="Largest body of any other request of people."
+    )
+    max_worker_body_bytes: int = Field(
+        default=16 * _MIB,
+        ge=1,
+        description="Largest body of a node's request; files go to the bucket.",
+    )
+    max_model_files: int = Field(
+        default=1024, ge=1, description="Most files of one model: the ONNX file and external data."
+    )
     spool_dir: Path | None = Field(
         default=None, description="Where uploads wait to be checked; absent: the system's."
     )
-    presign_seconds: int = Field(default=300, ge=1, le=3600)
-    database_connections: int = Field(default=16, ge=1)
+    presign_seconds: int = Field(
+        default=300, ge=1, le=3600, description="How long the URL of a download holds."
+    )
+    database_connections: int = Field(
+        default=16, ge=1, description="Connections to the database that this process keeps."
+    )
     keep_alive_s: float = Field(
-        default=15.0, gt=0, description="Between comments on event streams."
+        default=15.0, gt=0, description="Between the comments that keep a quiet event stream open."
     )
 
     def body_limits(self) -> BodyLimits:

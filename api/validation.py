@@ -42,6 +42,13 @@ def explain_request(error: RequestValidationError, route: object) -> FarmError:
 def _explain_body(error: RequestValidationError, route: object, first: dict[str, Any]) -> FarmError:
     if isinstance(error.body, dict):
         return explain_rows(error.errors(), _body_model(route))
+    if isinstance(error.body, bytes):
+        return InvalidRequest(
+            "The body was not read as JSON.",
+            code="invalid_body",
+            why="It did not come with the header Content-Type: application/json.",
+            fix="Send that header, for example: curl -H 'Content-Type: application/json' -d @FILE.",
+        )
     return InvalidRequest(
         "The body is not the JSON object that belongs here.",
         code="invalid_body",

@@ -14,7 +14,7 @@ from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import JobState, Stage
-from enginefarm.target import Target
+from enginefarm.target import NOT_IN_THIS_VERSION, Target
 from enginefarm.views import (
     ArtifactView,
     AttemptView,
@@ -207,6 +207,7 @@ def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailabili
         compiles=sorted(compiles),
         measures=sorted(measures),
         versions=sorted(versions),
+        in_this_version=target.backend not in NOT_IN_THIS_VERSION,
     )
 
 

@@ -105,8 +105,6 @@ def _demonstrate(folder: Folder, running: Running) -> None:
 
     screen.show_running(running)
     Demo(folder).run()
-    screen.out.print()
-    screen.show_running(running)
 
 
 @app.command("check-migrations")

@@ -9,6 +9,8 @@ from typing import Self
 
 from pydantic import BaseModel, Field
 
+SECRETS = "secrets.json"
+
 
 def _secret() -> str:
     return secrets.token_urlsafe(24)
@@ -36,7 +38,7 @@ class Credentials(BaseModel):
     @classmethod
     def of(cls, folder: Path) -> Self:
         """Read the secrets of a data folder, making them the first time."""
-        path = folder / "secrets.json"
+        path = folder / SECRETS
         if path.exists():
             return cls.model_validate_json(path.read_bytes())
         made = cls()

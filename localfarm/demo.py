@@ -1,35 +1,40 @@
 """The main job, shown from end to end: two real models, three targets, one engine fetched by hash.
 
-It does with the client package what a person does with ``enginefarm``, and says the command for
-each step.
+It runs the commands that a person would run, in the words that it prints: each can be pasted.
 """
 
 from __future__ import annotations
 
+import secrets
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.text import Text
 
-from enginefarm.cli.app import invoke
-from enginefarm.cli.display import follow
-from enginefarm.cli.results import result_lines, result_table
 from enginefarm.client import FarmClient
 from enginefarm.digest import hex_of
 from enginefarm.errors import JobFailed
-from enginefarm.install import BlobCache, Installed, pull, verify_folder
-from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, Blame, BuildState
+from enginefarm.profile_text import as_flags
+from enginefarm.spec import SyntheticInput
+from enginefarm.state import ArtifactState, Blame
 from enginefarm.target import Target
-from enginefarm.trust import read_trust
-from enginefarm.views import BuildView
 from localfarm.folder import Folder, read_client_file
 from localfarm.models import ShippedModel, shipped
-from localfarm.screen import out
+from localfarm.screen import out, say, short
+from localfarm.settings import PREFIX, inherited_environment
 
 MODELS = ("magika", "rapidocr-det")
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
 PULLED = ("rapidocr-det", "onnxruntime@cpu")
+NEXT = """\
+That is all of it. Next: `make farm` keeps a farm running, with its API described under /docs and
+its nodes and queues in Flower; the README's five minutes go on from there with your own model."""
+
+Run = Callable[[Sequence[str]], int]
 
 
 @dataclass(frozen=True)
@@ -37,94 +42,96 @@ class Demo:
     """A demonstration on the farm that runs on a folder."""
 
     folder: Folder
+    run_command: Run | None = None
 
     def run(self) -> None:
         """Build, show, fetch, verify and run.
 
         Raises:
-            JobFailed: a build did not end well.
+            JobFailed: a step did not end well.
         """
+        if not _finds(self.folder, Path.cwd()):
+            say(f"elsewhere than here these commands need what {self.folder.client_file} says")
+        mark = secrets.token_hex(4)
+        for name in MODELS:
+            model = shipped(name)
+            out.print()
+            say(f"{model.name}, {model.licence}, from {model.package}")
+            self._step(submit_words(model, mark))
+        digest = self._digest(mark)
+        place = short(self.folder.private("pulled") / hex_of(digest)[:12])
+        out.print()
+        self._step(["pull", digest, place])
+        out.print()
+        say("with the public key alone, and without asking the farm:")
+        self._step(["verify", place, "--trust", short(self.folder.trust_file)])
+        out.print()
+        self._step(["run", place])
+        out.print()
+        say(NEXT)
+
+    def _step(self, words: Sequence[str]) -> None:
+        """Say a command, run it, and end the demo where it fails."""
+        argv = [program(), *words]
+        out.print(Text(f"$ {shlex.join(argv)}", style="bold cyan"), soft_wrap=True)
+        code = (self.run_command or self._as_a_person)(argv)
+        if code != 0:
+            raise JobFailed(
+                f"`enginefarm {words[0]}` ended with exit code {code}.",
+                blame=Blame.FARM,
+                code="demo_failed",
+                fix="What it said stands above.",
+            )
+
+    def _as_a_person(self, argv: Sequence[str]) -> int:
+        known = read_client_file(self.folder)
+        told = {PREFIX + name.upper(): value for name, value in known.items()}
+        own_cache = {f"{PREFIX}CACHE": str(self.folder.private("cache"))}
+        environment = inherited_environment() | told | own_cache
+        return subprocess.run(argv, env=environment, check=False).returncode
+
+    def _digest(self, mark: str) -> str:
+        """Return the digest of the artifact that is fetched."""
+        name, wanted = PULLED
         known = read_client_file(self.folder)
         with FarmClient(known["url"], known["key"]) as farm:
-            submitted = [self._submit(farm, shipped(name)) for name in MODELS]
-            builds = [follow(farm, build.id, out) for build in submitted]
-            for build in builds:
-                out.print(result_table(farm, build))
-                for line in result_lines(farm, build):
-                    out.print(Text(line, style="dim"))
-            installed = self._pull(farm, builds)
-        self._verify_and_run(installed)
-
-    def _submit(self, farm: FarmClient, model: ShippedModel) -> BuildView:
-        path = model.file()
-        targets = " ".join(f"-t {target}" for target in TARGETS)
-        _step(f"enginefarm submit {model.name}.onnx {targets}")
-        out.print(Text(f"{model.name} from {model.package}, {model.licence}", style="dim"))
-        uploaded = farm.models.upload(path, name=model.name)
-        spec = BuildSpec(
-            model=uploaded.digest,
-            targets=[Target.parse(target) for target in TARGETS],
-            profiles=[model.profile] if model.profile else [],
-            synthetic=model.synthetic,
-            labels={"demo": "yes"},
-        )
-        return farm.builds.submit(spec)[0]
-
-    def _pull(self, farm: FarmClient, builds: list[BuildView]) -> Installed:
-        name, wanted = PULLED
-        build = next(build for build in builds if build.model_name == name)
-        target = next(each for each in build.targets if str(each.target) == wanted)
-        for each in builds:
-            if each.state is not BuildState.SUCCEEDED:
-                raise _not_built(each)
+            page = farm.builds.page(labels={"demo": mark})
+        build = next(build for build in page.items if build.model_name == name)
+        target = next(each for each in build.targets if each.target == Target.parse(wanted))
         if target.artifact is None or target.artifact_state is not ArtifactState.PUBLISHED:
-            raise _not_built(build)
-        _step(f"enginefarm pull {target.artifact}")
-        place = self.folder.private("pulled") / hex_of(target.artifact)[:12]
-        cache = BlobCache(self.folder.private("cache"))
-        keys = read_trust(self.folder.trust_file).keys
-        installed = pull(farm.artifacts, target.artifact, place, keys, cache=cache)
-        out.print(Text(f"every file is what was signed; installed in {_short(place)}"))
-        return installed
-
-    def _verify_and_run(self, installed: Installed) -> None:
-        """Trust nothing but the public key from here on; the farm is not asked again."""
-        trust = self.folder.trust_file
-        shown = _short(installed.folder)
-        _step(f"enginefarm verify {shown} --trust {_short(trust)}   (offline)")
-        digest = installed.artifact.digest
-        verify_folder(installed.folder, read_trust(trust).keys, digest=digest)
-        _command("verify", str(installed.folder), "--trust", str(trust), "--digest", digest)
-        _step(f"enginefarm run {shown}")
-        _command("run", str(installed.folder), "--trust", str(trust))
+            raise JobFailed(
+                f"The build of {name} for {wanted} is {target.state}.",
+                blame=Blame.FARM,
+                code="demo_failed",
+                why="The demo's models build on every machine that the farm supports.",
+                fix=f"See why with: {program()} show {build.id}",
+            )
+        return target.artifact
 
 
-def _command(*words: str) -> None:
-    code = invoke(words)
-    if code != 0:
-        raise JobFailed(
-            f"`enginefarm {words[0]}` ended with exit code {code}.",
-            blame=Blame.FARM,
-            code="demo_failed",
-            fix="What it said stands above.",
-        )
+def submit_words(model: ShippedModel, mark: str) -> list[str]:
+    """Return the words after ``enginefarm`` that build a model for all targets of the demo."""
+    words = ["submit", short(model.file()), "--name", model.name]
+    for target in TARGETS:
+        words += ["-t", target]
+    if model.profile:
+        words += shlex.split(as_flags(model.profile))
+    for name, wanted in model.synthetic.items():
+        words += ["--synthetic", f"{name}={_values(wanted)}"]
+    return [*words, "--label", f"demo={mark}", "--watch"]
 
 
-def _step(command: str) -> None:
-    out.print()
-    out.print(Text(f"$ {command}", style="bold cyan"), soft_wrap=True)
+def program() -> str:
+    """Return the command as it can be typed here, whether or not the environment is activated."""
+    return short(Path(sys.executable).with_name("enginefarm"))
 
 
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+def _values(wanted: SyntheticInput) -> str:
+    if wanted.value is not None:
+        return f"{wanted.value:g}"
+    return f"{wanted.low:g}:{wanted.high:g}"
 
 
-def _not_built(build: BuildView) -> JobFailed:
-    return JobFailed(
-        f"The build of {build.model_name} is {build.state}.",
-        blame=Blame.FARM,
-        code="demo_failed",
-        why="The demo's models build on every machine that the farm supports.",
-        fix=f"See why with: enginefarm show {build.id}",
-    )
+def _finds(folder: Folder, here: Path) -> bool:
+    """Tell whether ``enginefarm`` finds the farm by itself from ``here``."""
+    return folder.client_file in [each / ".farm" / "client.toml" for each in (here, *here.parents)]

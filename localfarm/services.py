@@ -15,7 +15,7 @@ from pathlib import Path
 from localfarm import seaweed
 from localfarm.credentials import Credentials
 from localfarm.errors import LocalFarmError
-from localfarm.ports import Ports
+from localfarm.ports import Ports, moved
 from localfarm.postgres import Postgres
 from localfarm.process import Child
 from localfarm.seaweed import Seaweed
@@ -62,6 +62,10 @@ class Services:
     def revive(self, child: Child) -> None:
         """Start one that has ended again, where it was and on its data."""
         self.children[self.children.index(child)] = self._starts()[child.name]()
+
+    def moved(self) -> list[str]:
+        """Say which services could not have the port where one looks for them first."""
+        return moved(self._wanted(), self._ports.known())
 
     def _wanted(self) -> dict[str, int]:
         names = ("postgres", "valkey", *seaweed.PORTS)

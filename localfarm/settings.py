@@ -22,7 +22,9 @@ class LocalFarmSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=f"{PREFIX}LOCAL_")
 
     folder: Path = Field(default=ROOT / ".farm", description="Where the local farm keeps its data.")
-    ready_seconds: float = Field(default=60.0, gt=0, description="Until every process is ready.")
+    ready_seconds: float = Field(
+        default=60.0, gt=0, description="How long a starting farm waits for its processes."
+    )
     policy: dict[str, float] = Field(
         default={}, description='The policy of its API and control loops: {"lease_s": 6}.'
     )

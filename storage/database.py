@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import create_engine, text
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
-from enginefarm.errors import Unavailable
+from enginefarm.errors import InvalidRequest, Unavailable
 
 __all__ = ["Database", "Session", "now"]
 
@@ -31,7 +31,7 @@ _LIMITS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
     "application_name": "enginefarm",
-    "options": "-c idle_in_transaction_session_timeout=60s",
+    "options": "-c idle_in_transaction_session_timeout=60s -c statement_timeout=30s",
 }
 
 
@@ -55,14 +55,17 @@ class Database:
 
         Raises:
             Unavailable: the database is away, has no connection left or gave up waiting for a
-                lock (code ``database_away``). Whether a commit that was under way has happened
-                is not known then: what is repeated must be safe to repeat.
+                lock or a statement (code ``database_away``). Whether a commit that was under way
+                has happened is not known then: what is repeated must be safe to repeat.
+            InvalidRequest: what was to be written cannot be kept (code ``not_storable``).
         """
         try:
             with Session(self._engine, expire_on_commit=False) as session, session.begin():
                 yield session
         except (OperationalError, PoolTimeout) as error:
             raise _away(error) from error
+        except DataError as error:
+            raise _not_storable(error) from error
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise _away(error) from error
@@ -76,6 +79,15 @@ class Database:
     def dispose(self) -> None:
         """Close the pool."""
         self._engine.dispose()
+
+
+def _not_storable(error: DataError) -> InvalidRequest:
+    return InvalidRequest(
+        "The request holds what the database cannot keep.",
+        code="not_storable",
+        why=f"{str(error.orig).splitlines()[0]}." if error.orig is not None else "",
+        fix="Send text without NUL characters, and numbers within their range.",
+    )
 
 
 def _away(error: Exception) -> Unavailable:

@@ -189,6 +189,16 @@ def end_leases(session: Session, node_id: str, started_before: datetime, but: li
     return len(ended.all())
 
 
+def renew_lease(session: Session, job_id: str, attempt: int, until: datetime) -> None:
+    """Lengthen the lease of an attempt that runs still."""
+    session.execute(
+        update(Job)
+        .where(Job.id == job_id, Job.attempt == attempt, Job.state == JobState.RUNNING)
+        .values(lease_until=until)
+        .execution_options(synchronize_session=False)
+    )
+
+
 def running_on(session: Session, node_id: str) -> Sequence[Job]:
     """Return the jobs that run on a node."""
     return session.scalars(

@@ -59,6 +59,11 @@ def everyone(session: Session) -> Sequence[Node]:
     return session.scalars(select(Node).order_by(Node.name)).all()
 
 
+def named(session: Session, name: str) -> Node | None:
+    """Return the node of that name."""
+    return session.scalar(select(Node).where(Node.name == name))
+
+
 def lock(session: Session, node_id: str) -> Node | None:
     """Return a node's row as it is now, locked until the transaction ends."""
     return session.scalar(

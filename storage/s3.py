@@ -41,7 +41,7 @@ def make_client(settings: StorageSettings, endpoint: str | None) -> Any:  # noqa
             s3={"addressing_style": "path"} if endpoint else {},
             retries={"max_attempts": 3, "mode": "standard"},
             connect_timeout=5,
-            read_timeout=60,
+            read_timeout=20,
             max_pool_connections=_CONNECTIONS,
         ),
     )

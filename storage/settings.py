@@ -11,13 +11,21 @@ class StorageSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
 
-    database_url: SecretStr = Field(description="postgresql+psycopg://user:password@host/name")
+    database_url: SecretStr = Field(
+        description="The database: postgresql+psycopg://user:password@host/name"
+    )
     valkey_url: SecretStr = Field(description="Progress streams: redis://host:port/number")
-    s3_bucket: str = "enginefarm"
-    s3_endpoint: str | None = Field(default=None, description="Absent: AWS.")
+    s3_bucket: str = Field(
+        default="enginefarm", description="The bucket of models, datasets, engines and reports."
+    )
+    s3_endpoint: str | None = Field(
+        default=None, description="The store's address, http://host:port; absent: AWS."
+    )
     s3_public_endpoint: str | None = Field(
         default=None, description="What presigned URLs name, if nodes reach the bucket otherwise."
     )
-    s3_region: str = "us-east-1"
-    s3_access_key: str
-    s3_secret_key: SecretStr
+    s3_region: str = Field(
+        default="us-east-1", description="The bucket's region; stores other than AWS take any."
+    )
+    s3_access_key: str = Field(description="The id of the key that may read and write the bucket.")
+    s3_secret_key: SecretStr = Field(description="The secret that belongs to that key.")

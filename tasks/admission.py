@@ -13,6 +13,19 @@ from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec, Gate, Metric
 from tasks.recipe import OPTIONS_OF_BACKEND
 
+_INFINITE = math.inf
+# metric: the least and the greatest value that it can have, and whether it can be the least itself
+_RANGES: dict[Metric, tuple[float, float, bool]] = {
+    Metric.COSINE: (-1.0, 1.0, True),
+    Metric.COSINE_WORST: (-1.0, 1.0, True),
+    Metric.SNR_DB: (-_INFINITE, _INFINITE, True),
+    Metric.MAX_ABS_ERROR: (0.0, _INFINITE, True),
+    Metric.MEAN_ABS_ERROR: (0.0, _INFINITE, True),
+    Metric.TOP1_AGREEMENT: (0.0, 1.0, True),
+    Metric.LATENCY_P50_MS: (0.0, _INFINITE, False),
+    Metric.LATENCY_P99_MS: (0.0, _INFINITE, False),
+    Metric.ENGINE_BYTES: (0.0, _INFINITE, False),
+}
 _OF_NO_OUTPUT = frozenset({Metric.LATENCY_P50_MS, Metric.LATENCY_P99_MS, Metric.ENGINE_BYTES})
 
 
@@ -72,6 +85,7 @@ def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
             code="gate_bounds",
             fix="Give finite bounds, at_least not above at_most.",
         )
+    _require_possible(gate)
     if gate.output is not None and gate.metric in _OF_NO_OUTPUT:
         raise InvalidRequest(
             f"{gate.metric} is not measured for each output.",
@@ -86,6 +100,26 @@ def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
             f"A gate names {gate.target}, which the build does not build.",
             code="gate_target_unknown",
             fix=did_you_mean(str(gate.target), map(str, spec.targets)),
+        )
+
+
+def _require_possible(gate: Gate) -> None:
+    """Refuse a bound that no engine can meet, before one is built in vain."""
+    least, greatest, closed = _RANGES[gate.metric]
+    too_high = gate.at_least is not None and gate.at_least > greatest
+    too_low = gate.at_most is not None and (
+        gate.at_most < least or (gate.at_most == least and not closed)
+    )
+    if too_high or too_low:
+        bound = f">= {gate.at_least}" if too_high else f"<= {gate.at_most}"
+        start = f"is at least {least:g}" if closed else f"is above {least:g}"
+        end = "" if greatest == _INFINITE else f" and at most {greatest:g}"
+        raise InvalidRequest(
+            f"No engine can meet the gate {gate.metric} {bound}.",
+            code="gate_bounds",
+            why=f"{gate.metric} {start}{end}.",
+            fix="Give a bound that can be met.",
+            metric=str(gate.metric),
         )
 
 

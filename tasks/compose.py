@@ -23,7 +23,6 @@ from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.gates import describe, judge
-from tasks.plan import unmeasured_reason
 from tasks.results import engine_of
 from tasks.statement import Facts
 
@@ -49,7 +48,7 @@ class Composed:
 def compose(build: Build, model: Model, stages: Mapping[Stage, Job]) -> Composed:
     """Return the artifact that a target's finished stages make."""
     compiled = stages[Stage.COMPILE]
-    report = _report(build, compiled, stages.get(Stage.BENCHMARK))
+    report = _report(build, compiled, stages.get(Stage.BENCHMARK), stages[Stage.PUBLISH])
     report_bytes = canonical_json(report.model_dump(mode="json"))
     engine = _engine(compiled)
     config = canonical_json(
@@ -73,17 +72,21 @@ def compose(build: Build, model: Model, stages: Mapping[Stage, Job]) -> Composed
     return Composed(manifest, config, report, report_bytes, unmet)
 
 
-def facts_of(build: Build, model: Model, stages: Mapping[Stage, Job], builder_id: str) -> Facts:
-    """Return what the control plane knows of how an artifact was made."""
-    compiled, publish = stages[Stage.COMPILE], stages[Stage.PUBLISH]
-    measured = stages.get(Stage.BENCHMARK)
+def facts_of(
+    build: Build, model: Model, stages: Mapping[Stage, Job], origin: Job, builder_id: str
+) -> Facts:
+    """Return what the control plane knows of how an artifact was made.
+
+    ``origin`` is the job that really compiled the engine: of an earlier build if the cache had it.
+    """
+    compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
     spec = BuildSpec.model_validate(build.spec)
     target = Target.parse(compiled.target)
     return Facts(
         builder_id=builder_id,
         farm_version=__version__,
-        build_id=build.id,
-        attempt=publish.attempt,
+        build_id=origin.build_id,
+        attempt=origin.attempt,
         target=str(target),
         backend=target.backend,
         backend_version=compiled.backend_version or "",
@@ -91,14 +94,14 @@ def facts_of(build: Build, model: Model, stages: Mapping[Stage, Job], builder_id
         compile_recipe=compiled.recipe or {},
         benchmark_recipe=measured.recipe if measured is not None else None,
         gates=[describe(gate) for gate in spec.gates if gate.target in {None, target}],
-        started_at=compiled.started_at or compiled.created_at,
-        finished_at=publish.started_at or publish.created_at,
+        started_at=origin.started_at,
+        finished_at=origin.finished_at,
         worker=(compiled.result or {}).get("machine"),
-        evaluation=spec.evaluation,
+        evaluation=spec.evaluation if measured is not None else None,
     )
 
 
-def _report(build: Build, compiled: Job, measured: Job | None) -> BuildReport:
+def _report(build: Build, compiled: Job, measured: Job | None, publish: Job) -> BuildReport:
     target = Target.parse(compiled.target)
     built: dict[str, Any] = compiled.result or {}
     ran: dict[str, Any] = (measured.result or {}) if measured is not None else {}
@@ -109,7 +112,7 @@ def _report(build: Build, compiled: Job, measured: Job | None) -> BuildReport:
         backend_version=compiled.backend_version or "",
         model=build.model_digest,
         measured=measured is not None,
-        reason=None if measured is not None else unmeasured_reason(target),
+        reason=None if measured is not None else publish.unmeasured,
         compile=CompileReport.model_validate(built["facts"]["compile"]),
         compile_machine=_machine(built),
         latency=[LatencyReport.model_validate(row) for row in found.get("latency", [])],

@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from enginefarm.errors import Unauthenticated
+from enginefarm.errors import Conflict, Unauthenticated
 from enginefarm.state import NodeState
 from storage import jobs, nodes
 from storage.database import Session, now
 from storage.models import Node
-from tasks.farm import Farm
+from tasks.farm import Farm, Policy
 from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply
 from tasks.routing import queues_served
 
@@ -32,6 +32,7 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
     secret = secrets.token_hex(32)
     queues = queues_served(message.description)
     with farm.database.transaction() as session:
+        _require_free_name(session, farm.policy, message)
         row = nodes.enrol(
             session,
             message.name,
@@ -47,6 +48,23 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
         queues=queues,
         heartbeat_s=farm.policy.node_heartbeat_s,
     )
+
+
+def _require_free_name(session: Session, policy: Policy, message: EnrolRequest) -> None:
+    """Refuse a name under which another node lives; one that proves it is the same may return."""
+    there = nodes.named(session, message.name)
+    if there is None or there.last_seen_at < now() - timedelta(seconds=policy.node_silent_s):
+        return
+    previous = hashlib.sha256((message.previous or "").rpartition("_")[2].encode()).digest()
+    if not hmac.compare_digest(previous, there.credential_sha256):
+        raise Conflict(
+            f"A node called {message.name!r} lives already.",
+            code="node_name_taken",
+            why=f"It was heard at {there.last_seen_at:%H:%M:%S} UTC; two of one name would take "
+            "each other's work.",
+            fix="Give this one another ENGINEFARM_NODE_NAME. If it is the same machine without "
+            f"its state folder, it may come back after {policy.node_silent_s:g} s of silence.",
+        )
 
 
 def authenticate(farm: Farm, credential: str) -> str:

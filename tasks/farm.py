@@ -26,7 +26,7 @@ class Policy:
     ageing_s: float = 600.0
     share_window_s: float = 3600.0
     rings_kept_s: float = 86_400.0
-    publish_lease_s: float = 120.0
+    publish_lease_s: float = 15.0
     pending_s: float = 7 * 86_400.0
     running_s: float = 8 * 3600.0
     silent_s: float = 900.0

@@ -122,13 +122,27 @@ def _end(
         failure = message.failure or no_reason()
         attempts.end(session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log)
         return fail_attempt(session, policy, build, job, failure)
+    if message.state is JobState.CANCELLED and not cancelled:
+        failure = _unasked()
+        attempts.end(session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log)
+        return fail_attempt(session, policy, build, job, failure)
     attempts.end(session, job, job.attempt, JobState.CANCELLED, **log)
     if cancelled:
         move(session, job, JobState.CANCELLED, note="cancelled while running")
         return conclude(session, build, job)
     # Handed back by a node that is leaving: nobody's failure.
-    enqueue(session, job, job.queue or "", attempt=job.attempt + 1)
+    pause = policy.decline_pause_s
+    enqueue(session, job, job.queue or "", attempt=job.attempt + 1, delay_s=pause)
     return {build.id}
+
+
+def _unasked() -> Failure:
+    return Failure(
+        code="cancelled",
+        blame=Blame.NODE,
+        message="The node ended the attempt as cancelled, but nobody had cancelled it.",
+        fix="The attempt is made again; bring the node to the farm's version.",
+    )
 
 
 def fail_attempt(

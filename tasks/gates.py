@@ -10,6 +10,11 @@ from enginefarm.spec import Gate, Metric
 _PER_OUTPUT: dict[Metric, tuple[Callable[[OutputAccuracy], float | None], bool]] = {
     # metric: how to read it, and whether more is better
     Metric.COSINE: (lambda row: row.cosine, True),
+    # Before schema 2 of the report ``cosine`` was the worst sample's.
+    Metric.COSINE_WORST: (
+        lambda row: row.cosine if row.cosine_worst is None else row.cosine_worst,
+        True,
+    ),
     Metric.SNR_DB: (lambda row: float("inf") if row.exact else row.snr_db, True),
     Metric.MAX_ABS_ERROR: (lambda row: row.max_abs_error, False),
     Metric.MEAN_ABS_ERROR: (lambda row: row.mean_abs_error, False),

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    model_validator,
+)
 
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
@@ -22,11 +29,36 @@ RUN_TASK = "enginefarm.run"
 BUCKET_AWAY = "bucket_away"
 """The code of an attempt that could not fetch or store because the bucket did not answer."""
 
+MediaType = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")
+]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")]
 
 
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Refuse text that no database column can hold, wherever it is in a message."""
+    if isinstance(value, str):
+        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+            message = "text holds a NUL character or half of a surrogate pair"
+            raise ValueError(message)
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _storable(key), _storable(part)
+    elif isinstance(value, list):
+        for part in value:
+            _storable(part)
+    return value
+
+
+class _StoredMessage(_Message):
+    @model_validator(mode="before")
+    @classmethod
+    def _is_storable(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
+        return _storable(value)
 
 
 class Ring(_Message):
@@ -70,11 +102,15 @@ class NodeDescription(_Message):
     farm_version: str
 
 
-class EnrolRequest(_Message):
-    """First words of a node; the enrolment token goes in the Authorization header."""
+class EnrolRequest(_StoredMessage):
+    """First words of a node; the enrolment token goes in the Authorization header.
+
+    ``previous`` is the credential of an earlier enrolment: who has it is the same node.
+    """
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
     description: NodeDescription
+    previous: str | None = None
 
 
 class EnrolReply(_Message):
@@ -86,7 +122,7 @@ class EnrolReply(_Message):
     heartbeat_s: float
 
 
-class NodeBeat(_Message):
+class NodeBeat(_StoredMessage):
     """A node lives, and this is what it runs."""
 
     description: NodeDescription | None = None
@@ -119,7 +155,7 @@ class JobLimits(_Message):
     memory_bytes: int | None = None
 
 
-class ClaimRequest(_Message):
+class ClaimRequest(_StoredMessage):
     """A node rings back."""
 
     job_id: str
@@ -152,10 +188,10 @@ class ClaimReply(_Message):
 class Progress(_Message):
     """How far a job is."""
 
-    fraction: float | None = None
-    phase: str = ""
-    detail: str = ""
-    elapsed_s: float = 0.0
+    fraction: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    phase: str = Field(default="", max_length=200)
+    detail: str = Field(default="", max_length=500)
+    elapsed_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
 class LeaseBeat(_Message):
@@ -181,7 +217,7 @@ class OutputFile(_Message):
     name: FileName
     digest: Digest
     size: int
-    media_type: str
+    media_type: MediaType
 
 
 class UploadsRequest(_Message):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.spec import BuildSpec, Gate, Metric, Unmeasured
 from enginefarm.state import Stage
-from enginefarm.target import Target
+from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
 from tasks.routing import serves
 
@@ -46,24 +46,39 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     """Decide the stages of a target from what the live nodes can do.
 
     Raises:
-        NotServed: nobody can build it and the person does not want to wait.
+        NotServed: nobody can build it and the person does not want to wait, or waiting could not
+            help (code ``backend_not_in_version``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
     stages = tuple(Stage)
     version = newest_version(nodes, target)
     if version is None:
+        if target.backend in NOT_IN_THIS_VERSION:
+            raise _not_in_this_version(target)
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
         return TargetPlan(target, version, stages, measured=True, reason=None)
-    _refuse_unmeasurable(spec.gates, target)
+    _refuse_unmeasurable(spec.gates, target, unmeasured_reason(nodes, target))
     stages = tuple(stage for stage in stages if stage is not Stage.BENCHMARK)
-    return TargetPlan(target, version, stages, measured=False, reason=unmeasured_reason(target))
+    reason = unmeasured_reason(nodes, target)
+    return TargetPlan(target, version, stages, measured=False, reason=reason)
 
 
-def unmeasured_reason(target: Target) -> str:
-    """Say why an engine was not run here."""
+def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
+    """Say why an engine will not be run here, from what the live nodes can do."""
+    having = [
+        node.name
+        for node in nodes
+        for backend in node.description.backends
+        if backend.name == target.backend and target.arch in backend.measures
+    ]
+    if having:
+        return (
+            f"not run: {', '.join(sorted(set(having)))} could run it on {target.arch}, but takes "
+            "no benchmark jobs, or has another backend version"
+        )
     return f"not run: no live node has a {target.arch} device with {target.backend}"
 
 
@@ -102,18 +117,34 @@ def _needs_measure(gate: Gate, target: Target) -> bool:
     return applies and gate.metric not in _MEASURED_AT_COMPILE
 
 
-def _refuse_unmeasurable(gates: Sequence[Gate], target: Target) -> None:
+def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:
     for gate in gates:
         if _needs_measure(gate, target):
             raise InvalidRequest(
                 f"The gate on {gate.metric} cannot be judged for {target}.",
                 code="gate_unmeasurable",
-                why=f"{unmeasured_reason(target).removeprefix('not run: ').capitalize()}.",
+                why=f"{_sentence(reason.removeprefix('not run: '))}.",
                 fix="Give the gate a target that is measured, or if_unmeasured: wait together "
                 "with wait_for_node.",
                 target=str(target),
                 metric=str(gate.metric),
             )
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _not_in_this_version(target: Target) -> NotServed:
+    known = [name for name in BACKEND_ARCHITECTURES if name not in NOT_IN_THIS_VERSION]
+    return NotServed(
+        f"The backend {target.backend} is not in this version of the farm.",
+        code="backend_not_in_version",
+        why="Its name is kept for it, but no node of this version has code for it: to wait for one "
+        "would not help.",
+        fix=f"Choose one of {', '.join(known)}.",
+        target=str(target),
+    )
 
 
 def _not_served(target: Target, nodes: Sequence[LiveNode]) -> NotServed:

@@ -5,7 +5,10 @@ The right to publish is a lease like a node's; the artifact's row is unique for 
 
 from __future__ import annotations
 
+import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -40,6 +43,7 @@ class _Work:
     build: Build
     model: Model
     stages: dict[Stage, Job]
+    origin: Job
     attempt: int
 
     @property
@@ -62,8 +66,9 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
         return
     reach("publish.taken")
     try:
-        composed = compose(work.build, work.model, work.stages)
-        bundle = _prepare(farm, signer, work, composed)
+        with _renewing(farm, work):
+            composed = compose(work.build, work.model, work.stages)
+            bundle = _prepare(farm, signer, work, composed)
     except FarmError as error:
         _give_back(farm, work, error)
         return
@@ -99,7 +104,32 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
             if row.target == job.target
         }
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
-    return _Work(build, model, stages, job.attempt)
+        compiled = stages[Stage.COMPILE]
+        origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
+    return _Work(build, model, stages, origin, job.attempt)
+
+
+@contextmanager
+def _renewing(farm: Farm, work: _Work) -> Iterator[None]:
+    """Keep the lease while the block runs: a publisher that dies is soon followed by another."""
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(farm.policy.publish_lease_s / 3):
+            try:
+                with farm.database.transaction() as session:
+                    until = lease.until(farm.policy.publish_lease_s)
+                    jobs.renew_lease(session, work.job.id, work.attempt, until)
+            except Unavailable as error:
+                _log.warning("lease_not_renewed", job=work.job.id, code=error.code)
+
+    thread = threading.Thread(target=renew, name="publish-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -111,7 +141,7 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in (manifest.config, *manifest.layers)])
     reach("publish.stored")
-    facts = facts_of(work.build, work.model, work.stages, signer.builder_id)
+    facts = facts_of(work.build, work.model, work.stages, work.origin, signer.builder_id)
     return signer.sign(statement_for(manifest, facts))
 
 
@@ -126,7 +156,7 @@ def _keep(
         build, job = found
         if job.state is not JobState.RUNNING or job.attempt != work.attempt:
             return set()  # another publisher took it over when this one's lease had ended
-        if build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job):
+        if _is_cancelled(session, build, job):
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
@@ -145,6 +175,10 @@ def _keep(
         artifact=composed.manifest.digest,
     )
     return touched
+
+
+def _is_cancelled(session: Session, build: Build, job: Job) -> bool:
+    return build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job)
 
 
 def _write(
@@ -249,6 +283,10 @@ def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
         away = isinstance(error, Unavailable)
         failures = job.failures + (0 if away else 1)
         may_heal = error.blame is Blame.FARM and not lost
+        if _is_cancelled(session, build, job):
+            move(session, job, JobState.CANCELLED, note="cancelled")
+            conclude(session, build, job)
+            return
         if away or (may_heal and failures < farm.policy.max_attempts):
             later = now() + timedelta(seconds=farm.policy.retry_backoff_s)
             move(session, job, JobState.WAITING, not_before=later, failures=failures)

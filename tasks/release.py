@@ -190,6 +190,7 @@ def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     for row in list(its_jobs):
         if Stage(row.stage) in planned.stages:
             row.backend_version = planned.version
+            row.unmeasured = planned.reason if row.stage == Stage.PUBLISH else None
         else:
             its_jobs.remove(row)
             jobs.drop(ground.session, row)

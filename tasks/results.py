@@ -80,9 +80,21 @@ def check_storable(value: object) -> None:
     Raises:
         ValueError: says which it is.
     """
-    if "\\u0000" in json.dumps(value, allow_nan=False):
-        message = "text contains a NUL character"
-        raise ValueError(message)
+    json.dumps(value, allow_nan=False)
+    _require_text(value)
+
+
+def _require_text(value: object) -> None:
+    if isinstance(value, str):
+        _require("\0" not in value, "text contains a NUL character")
+        value.encode()  # refuses half of a surrogate pair
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _require_text(key)
+            _require_text(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _require_text(part)
 
 
 def _check_engine(target: Target, result: dict[str, Any]) -> None:

@@ -23,30 +23,64 @@ class PolicySettings(BaseSettings):
     heartbeat_s: float = Field(
         default=2.0, gt=0, description="Between a running job's beats; a cancel is heard with one."
     )
-    node_heartbeat_s: float = Field(default=10.0, gt=0, description="Between a node's beats.")
-    node_silent_s: float = Field(default=45.0, gt=0, description="Then a node is offline.")
-    max_attempts: int = Field(default=3, ge=1, description="Of one job.")
+    node_heartbeat_s: float = Field(
+        default=10.0, gt=0, description="Between the beats by which a node says that it lives."
+    )
+    node_silent_s: float = Field(
+        default=45.0, gt=0, description="A node unheard for so long is offline."
+    )
+    max_attempts: int = Field(
+        default=3, ge=1, description="Attempts of one job before it fails for good."
+    )
     node_faults: int = Field(
         default=5, ge=1, description="Failures in a row, of its own fault: out of service."
     )
-    retry_backoff_s: float = Field(default=5.0, ge=0, description="Doubled with each failure.")
-    decline_pause_s: float = Field(default=2.0, ge=0, description="After a node cannot do a job.")
-    ring_again_s: float = Field(default=15.0, gt=0, description="When a ring seems lost.")
+    retry_backoff_s: float = Field(
+        default=5.0, ge=0, description="Wait before the next attempt; doubled with each failure."
+    )
+    decline_pause_s: float = Field(
+        default=2.0,
+        ge=0,
+        description="How long a job that a node declined waits before it is announced again.",
+    )
+    ring_again_s: float = Field(
+        default=15.0,
+        gt=0,
+        description="A queued job that nobody has claimed is announced again after so long.",
+    )
     ageing_s: float = Field(
         default=600.0, gt=0, description="Waiting so long makes a job one priority more urgent."
     )
     share_window_s: float = Field(
         default=3600.0, gt=0, description="Node time within it decides whose turn it is."
     )
-    rings_kept_s: float = Field(default=86_400.0, gt=0, description="Sent rings, for looking back.")
-    publish_lease_s: float = Field(
-        default=120.0, gt=0, description="A publisher that died is followed after so long."
+    rings_kept_s: float = Field(
+        default=86_400.0,
+        gt=0,
+        description="How long sent announcements are kept, for looking back.",
     )
-    pending_s: float = Field(default=604_800.0, gt=0, description="Longest time in a queue.")
-    running_s: float = Field(default=28_800.0, gt=0, description="Longest time of one attempt.")
-    silent_s: float = Field(default=900.0, gt=0, description="Longest time without a sign of life.")
-    transfer_s: int = Field(default=3600, ge=60, description="How long presigned URLs hold.")
-    log_tail_chars: int = Field(default=65_536, ge=1024, description="Kept while a job runs.")
+    publish_lease_s: float = Field(
+        default=15.0, gt=0, description="A publisher that died is followed after so long."
+    )
+    pending_s: float = Field(
+        default=604_800.0, gt=0, description="Longest time of a job in a queue; then it expires."
+    )
+    running_s: float = Field(
+        default=28_800.0, gt=0, description="Longest time of one attempt, from claim to end."
+    )
+    silent_s: float = Field(
+        default=900.0,
+        gt=0,
+        description="Longest time of an attempt without a word from its process.",
+    )
+    transfer_s: int = Field(
+        default=3600, ge=60, description="How long the presigned URLs of a job hold."
+    )
+    log_tail_chars: int = Field(
+        default=65_536,
+        ge=1024,
+        description="How much of a running job's log can be read before it ends.",
+    )
 
     def policy(self) -> Policy:
         """Return the numbers as the rules want them."""
@@ -57,8 +91,10 @@ class ControlSettings(StorageSettings, PolicySettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")
-    signing_key_uri: str = Field(description="file2:/path/to/key.pem, awskms:…, hsm:…")
-    signing_public_key: Path = Field(description="The public half, PEM.")
+    signing_key_uri: str = Field(
+        description="The signing key: file2:/path/to/key.pem, awskms:…, hsm:…"
+    )
+    signing_public_key: Path = Field(description="The public half of the signing key: a PEM file.")
     builder_id: str = Field(
         default="https://enginefarm.invalid/builders/control/v1",
         description="Who signs, as deployers see it; a URI of the operator's own.",

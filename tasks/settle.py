@@ -75,6 +75,9 @@ def _move_on(
     if bad is not None:
         failure = bad.as_failure()
         attempts.judge(session, job, JobState.FAILED, failure.model_dump(mode="json"))
+        if job.cancel_requested_at is not None:
+            move(session, job, JobState.CANCELLED, note="cancelled while running")
+            return conclude(session, build, job)
         return fail_attempt(session, policy, build, job, failure)
     attempts.judge(session, job, JobState.SUCCEEDED)
     if job.node_id is not None:

@@ -33,8 +33,8 @@ class Facts:
     compile_recipe: dict[str, Any]
     benchmark_recipe: dict[str, Any] | None
     gates: Sequence[str]
-    started_at: datetime
-    finished_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
     worker: dict[str, Any] | None
     evaluation: str | None
 
@@ -57,14 +57,18 @@ def statement_for(manifest: Manifest, facts: Facts) -> dict[str, Any]:
                         facts.backend: facts.backend_version,
                     },
                 },
-                "metadata": {
-                    "invocationId": f"{facts.build_id}#{facts.attempt}",
-                    "startedOn": _rfc3339(facts.started_at),
-                    "finishedOn": _rfc3339(facts.finished_at),
-                },
+                "metadata": _metadata(facts),
                 "enginefarm_worker": {"reported": facts.worker},
             },
         },
+    }
+
+
+def _metadata(facts: Facts) -> dict[str, str]:
+    """Return which attempt compiled the engine, and when; what is not known is left out."""
+    moments = {"startedOn": facts.started_at, "finishedOn": facts.finished_at}
+    return {"invocationId": f"{facts.build_id}#{facts.attempt}"} | {
+        name: _rfc3339(moment) for name, moment in moments.items() if moment is not None
     }
 
 

@@ -10,7 +10,7 @@ from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
 from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildState, JobState
+from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.views import PlanView, TensorView
 from storage import builds, catalogue, events, jobs
 from storage.database import Session, now
@@ -168,6 +168,7 @@ def _new_jobs(
             priority=spec.priority,
             backend_version=row.version,
             limits=_limits(spec, policy),
+            unmeasured=row.reason if stage is Stage.PUBLISH else None,
             created_at=now(),
         )
         for position, stage in enumerate(row.stages)

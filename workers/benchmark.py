@@ -217,7 +217,8 @@ def _inputs_rejected(request: Request, said: str) -> JobFailed:
         code="synthetic_inputs_rejected",
         why=f"ONNX Runtime says: {shorten(said)}",
         fix="Give synthetic values that it accepts (synthetic: low and high, or value, for each"
-        " input that needs them), or an evaluation dataset.",
+        " input that needs them), or an evaluation dataset; if its words are about shapes, give a"
+        " profile of sizes that it takes.",
     )
 
 
@@ -248,6 +249,7 @@ def _accuracy(
         synthetic=request.dataset is None,
         samples=samples,
         outputs=[tally.result() for tally in tallies.values()],
+        notes=[note for tally in tallies.values() for note in tally.notes()],
     )
     reason = (
         f"not compared, no tensor of numbers: {', '.join(sorted(skipped))}" if skipped else None

@@ -8,9 +8,11 @@ lease in the database, not the broker, brings a lost job back.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -49,6 +51,7 @@ def main(arguments: Sequence[str]) -> int:
             settings.node_name,
             description,
             patience_s=settings.enrol_timeout_s,
+            previous=node.remembered(settings.node_state_dir),
         )
         if not state.queues:
             raise NotServed(
@@ -111,13 +114,19 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
     )
     api = WorkerApi(state.url, state.credential)
     consumers = _Consumers(app, hostname, state.queues)
-    beats = node.NodeBeatThread(api, state, description, _running_jobs, consumers.obey)
+    disowned = threading.Event()
+
+    def leave() -> None:
+        disowned.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    beats = node.NodeBeatThread(api, state, description, _running_jobs, consumers.obey, leave)
     signals.worker_ready.connect(lambda **_: beats.start(), weak=False)
     signals.worker_shutting_down.connect(lambda **_: beats.drain(), weak=False)
     worker.start()
     beats.stop()
     api.close()
-    return int(worker.exitcode or 0)
+    return 1 if disowned.is_set() else int(worker.exitcode or 0)
 
 
 def declare_task(

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 from pydantic import BaseModel, ConfigDict
 
-from enginefarm.errors import FarmError
+from enginefarm.errors import FarmError, Unauthenticated
 from enginefarm.state import Stage
 from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply, NodeDescription
 from workers.farm_api import WorkerApi
@@ -54,18 +54,33 @@ def describe(found: Probe, stages: Sequence[Stage], slots: int) -> NodeDescripti
     )
 
 
+def remembered(folder: Path) -> str | None:
+    """Return the credential of an earlier life, if the state folder has one."""
+    try:
+        return NodeState.model_validate_json((folder / STATE_FILE).read_bytes()).credential
+    except (OSError, ValueError):
+        return None
+
+
 def enrol(
-    url: str, token: str, name: str, description: NodeDescription, *, patience_s: float
+    url: str,
+    token: str,
+    name: str,
+    description: NodeDescription,
+    *,
+    patience_s: float,
+    previous: str | None = None,
 ) -> NodeState:
     """Join the farm, waiting for it to come up.
 
     Raises:
         Unauthenticated: the enrolment token is not the farm's.
         Unavailable: the farm did not answer in time.
+        Conflict: a node of this name lives already (code ``node_name_taken``).
     """
     api = WorkerApi(url, token)
     try:
-        request = EnrolRequest(name=name, description=description)
+        request = EnrolRequest(name=name, description=description, previous=previous)
         reply: EnrolReply = api.enrol(request, patience_s=patience_s)
     finally:
         api.close()
@@ -102,13 +117,15 @@ class NodeBeatThread:
         description: NodeDescription,
         running: Callable[[], list[str]],
         obey: Callable[[NodeBeatReply], None],
+        leave: Callable[[], None] = lambda: None,
     ) -> None:
-        """``running`` tells which jobs run; ``obey`` gets every answer."""
+        """``running`` tells which jobs run; ``obey`` gets every answer; ``leave`` ends the node."""
         self._api = api
         self._interval = state.heartbeat_s
         self._description: NodeDescription | None = description
         self._running = running
         self._obey = obey
+        self._leave = leave
         self._ended = threading.Event()
         self._draining = False
         self._thread = threading.Thread(target=self._beat_on, name="node-beat", daemon=True)
@@ -139,6 +156,11 @@ class NodeBeatThread:
         )
         try:
             reply = self._api.beat(message)
+        except Unauthenticated as error:
+            # Another enrolled under this name: to listen on would only swallow its rings.
+            log.error("node_no_longer_enrolled", code=error.code, why=error.why)  # noqa: TRY400
+            self._leave()
+            return
         except FarmError as error:
             log.warning("node_beat_missed", code=error.code, why=error.why)
             return

@@ -48,16 +48,25 @@ class NodeSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore", frozen=True)
 
     url: str = Field(description="The farm's address, where the worker API is.")
-    broker_url: SecretStr = Field(description="Where rings come from.")
-    enrolment_token: SecretStr = Field(description="Allows a node to enrol.")
+    broker_url: SecretStr = Field(
+        description="Celery's broker, from which this node hears of jobs."
+    )
+    enrolment_token: SecretStr = Field(
+        description="What allows this node to enrol; the API knows the same."
+    )
     node_name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")] = Field(
-        default_factory=default_node_name
+        default_factory=default_node_name, description="What the farm calls this node."
     )
     node_state_dir: Path = Field(
         default=Path(".farm/node"), description="The node's credential and scratch folders."
     )
-    stages: Annotated[list[Stage], NoDecode] = Field(default_factory=lambda: list(NODE_STAGES))
-    slots: Annotated[int, Field(ge=1, le=64)] = Field(default=1, description="Jobs at one time.")
+    stages: Annotated[list[Stage], NoDecode] = Field(
+        default_factory=lambda: list(NODE_STAGES),
+        description="The stages that this node runs, with spaces or commas between them.",
+    )
+    slots: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="Jobs that this node runs at one time."
+    )
     job_log_bytes: Annotated[int, Field(ge=4096)] = Field(
         default=8 * MIB, description="How much of a job's log is kept."
     )

@@ -80,6 +80,7 @@ class Job(Base):
     cached_from: Mapped[str | None]
     joined_to: Mapped[str | None]
     note: Mapped[str | None]
+    unmeasured: Mapped[str | None]
     result: Mapped[dict[str, Any] | None]
     withdrawn_at: Mapped[datetime | None]
     failure: Mapped[dict[str, Any] | None]

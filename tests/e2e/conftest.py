@@ -30,6 +30,8 @@ SHORT_CLOCKS = {
     "node_heartbeat_s": 2,
     "node_silent_s": 8,
     "retry_backoff_s": 0.5,
+    "publish_lease_s": 3,
+    "ring_again_s": 5,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def count_rows(farm: RunningFarm, build: str) -> dict[str, int]:
 
 
 def test_every_step_is_in_the_matrix() -> None:
-    assert sorted([*sum(TOGETHER, []), *CANCELS]) == sorted(POINTS)
+    assert sorted([*chain(*TOGETHER), *CANCELS]) == sorted(POINTS)
 
 
 @pytest.mark.parametrize("points", TOGETHER, ids="+".join)
@@ -152,6 +153,7 @@ def test_a_death_at_a_step_loses_nothing_and_makes_nothing_twice(
         (folder / point).touch()
     build = submit(farm, model)
     if "reconcile.written" in points:
+        wait_until("the first attempt", 60, lambda: has_begun(farm, build))
         kill(farm, "workers")  # only then is there something to repair
 
     require_published_once(farm, build)
@@ -168,6 +170,11 @@ def test_a_death_while_cancelling_leaves_a_build_that_is_cancelled(
 
     assert ended(farm, build)["state"] == "cancelled"
     assert not (folder / point).exists()
+
+
+def has_begun(farm: RunningFarm, build: str) -> bool | None:
+    view = persistently(farm, lambda http: http.get(f"/v1/builds/{build}")).json()
+    return any(job["attempts"] for job in view["jobs"]) or None
 
 
 def kill(farm: RunningFarm, *names: str) -> None:
@@ -188,12 +195,7 @@ def test_a_part_that_is_killed_in_the_middle_of_a_build_costs_time_only(
     farm: RunningFarm, names: tuple[str, ...]
 ) -> None:
     build = submit(farm, model_of(farm))
-
-    def begun() -> bool | None:
-        view = persistently(farm, lambda http: http.get(f"/v1/builds/{build}")).json()
-        return any(job["attempts"] for job in view["jobs"]) or None
-
-    wait_until("the first attempt", 60, begun)
+    wait_until("the first attempt", 60, lambda: has_begun(farm, build))
     kill(farm, *names)
 
     require_published_once(farm, build)

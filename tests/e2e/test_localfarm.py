@@ -140,8 +140,15 @@ def require_private_doors(farm: Farm, running: Running) -> None:
 
     assert httpx.get(f"{running.flower}/workers").status_code == httpx.codes.UNAUTHORIZED
     assert httpx.get(f"{running.flower}/workers", auth=(user, password)).is_success
+    assert shown_queues(running, (user, password)) >= {"check.cpu", "compile.cpu", "benchmark.cpu"}
     assert listening_addresses(running) == {"127.0.0.1"}
     assert farm.folder.client_file.stat().st_mode & 0o777 == 0o600
+
+
+def shown_queues(running: Running, auth: tuple[str, str]) -> set[str]:
+    """Return the queues whose lengths Flower's page of the broker shows."""
+    answer = httpx.get(f"{running.flower}/api/queues/length", auth=auth, timeout=30)
+    return {row["name"] for row in answer.raise_for_status().json()["active_queues"]}
 
 
 def require_held(farm: Farm, running: Running) -> None:

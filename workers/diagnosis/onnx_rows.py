@@ -6,6 +6,11 @@ from enginefarm.state import Blame
 from workers.diagnosis.row import Row, Runtime
 
 ORT = Runtime.ONNXRUNTIME
+SHAPE_FIX = (
+    "Give a profile of sizes that the model takes (networks that halve an image take multiples of"
+    " 32, say). If a size was baked in at export, export again with dynamic shapes, or give a"
+    " profile of exactly that shape."
+)
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -65,11 +70,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         r"Got invalid dimensions for input|Invalid rank for input|reshape_helper|ReshapeHelper"
         r"|cannot be reshaped|Attempting to broadcast|incompatible dimensions|dimension mismatch"
-        r"|ShapeInferenceError|Incompatible dimensions",
+        r"|ShapeInferenceError|Incompatible dimensions|Invalid input shape|Invalid tensor shape"
+        r"|post-pad \(\d+\) exceeds maximum|pre-pad \(\d+\) exceeds maximum"
+        r"|would produce a negative output dimension|kernel.{0,40}larger than.{0,20}input",
         "shape_mismatch",
-        "A shape inside the model is fixed and does not fit the shapes it was given; often the"
-        " batch size was baked in at export.",
-        "Export again with dynamic shapes, or give a profile of exactly the exported shape.",
+        "The model does not take the sizes it was given: they are too small, not a multiple of what"
+        " it needs, or others than were baked in at export.",
+        SHAPE_FIX,
         ORT,
     ),
     Row(

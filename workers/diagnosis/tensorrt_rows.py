@@ -141,9 +141,11 @@ ROWS: tuple[Row, ...] = (
         r"reshape changes volume|last dimension of input0|volume mismatch"
         r"|reshape would change volume",
         "shape_mismatch",
-        "A shape inside the model is fixed and does not fit the profile's shapes; often the batch"
-        " size was baked in at export.",
-        "Export again with dynamic shapes, or give a profile of exactly the exported shape.",
+        "The model does not take the profile's sizes: they are too small, not a multiple of what it"
+        " needs, or others than were baked in at export.",
+        "Give a profile of sizes that the model takes (networks that halve an image take multiples"
+        " of 32, say). If a size was baked in at export, export again with dynamic shapes, or give"
+        " a profile of exactly that shape.",
         TRT,
     ),
     Row(

@@ -10,6 +10,10 @@ import logging
 import sys
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
+
+# Without the values of variables: they hold keys, tokens and whole requests.
+_TRACEBACKS = ExceptionDictTransformer(show_locals=False, max_frames=20)
 
 
 def configure() -> None:
@@ -22,7 +26,7 @@ def configure() -> None:
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.dict_tracebacks,
+        structlog.processors.ExceptionRenderer(_TRACEBACKS),
     ]
     structlog.configure(
         processors=[*shared, structlog.processors.JSONRenderer(sort_keys=True)],

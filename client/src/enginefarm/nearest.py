@@ -14,7 +14,8 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return a sentence that names the nearest choice, else all of them."""
-    known = sorted(choices)
+    # A member of an enum is shown as the word that it stands for.
+    known = sorted(map(str, choices))
     guess = nearest(word, known)
     if guess is not None:
         return f"Did you mean {guess!r}?"

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 Range = tuple[int, int, int]
+_TOLD_INPUTS, _TOLD_CHARS = 32, 120
 
 
 def dynamic_inputs(inputs: Sequence[TensorView]) -> list[TensorView]:
@@ -62,8 +63,20 @@ def check_profiles(inputs: Sequence[TensorView], profiles: Sequence[Profile]) ->
 
 def _require_profile(inputs: Sequence[TensorView], dynamic: Sequence[TensorView]) -> NoReturn:
     proposed = propose(inputs)
-    names = ", ".join(f"{row.name} {shape_text(row.shape)}" for row in dynamic)
+    names = ", ".join(
+        f"{row.name[:_TOLD_CHARS]} {shape_text(row.shape)}" for row in dynamic[:_TOLD_INPUTS]
+    )
+    if len(dynamic) > _TOLD_INPUTS:
+        names += f" and {len(dynamic) - _TOLD_INPUTS} more"
     dumped: dict[str, JsonValue] = {name: row.model_dump() for name, row in proposed.items()}
+    if len(dynamic) > _TOLD_INPUTS:
+        # Nobody reads more, and a model may have a hundred thousand.
+        raise InvalidProfile(
+            f"The model has dynamic inputs but the build has no profile: {names}.",
+            code="profile_required",
+            why="Compilers and measurements need the smallest, usual and largest shape of each.",
+            fix="Add a profile with the shapes of your traffic for each of them.",
+        )
     raise InvalidProfile(
         f"The model has dynamic inputs but the build has no profile: {names}.",
         code="profile_required",

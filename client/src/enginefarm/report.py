@@ -1,7 +1,10 @@
-"""Reports: accuracy and latency as data, schema version 1.
+"""Reports: accuracy and latency as data, schema version 2.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
+
+Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
+that were measured before schema 2, so look at whether ``cosine_worst`` is there.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from enginefarm.target import Target
 
-REPORT_SCHEMA = 1
+REPORT_SCHEMA = 2
 
 
 class _Data(BaseModel):
@@ -74,12 +77,28 @@ class OutputAccuracy(_Data):
     mean_abs_error: float
     max_rel_error: float | None = Field(description="Over elements with |reference| > 1e-6.")
     mean_rel_error: float | None
-    cosine: float | None = Field(description="Worst sample; absent if a vector is all zero.")
-    snr_db: float | None = Field(description="Absent when the error is exactly zero.")
+    cosine: float | None = Field(
+        description="Of all samples as one vector; absent where both sides are all zero."
+        " The worst sample's where cosine_worst is absent, as in schema 1."
+    )
+    cosine_worst: float | None = Field(
+        default=None,
+        description="Of the worst sample by itself. Where the reference is near zero, rounding"
+        " decides it: see reference_max_abs.",
+    )
+    snr_db: float | None = Field(
+        description="Of all samples together; absent when the error or the signal is exactly zero."
+    )
     exact: bool = Field(description="Every element equal.")
     top1_agreement: float | None = Field(description="Only where the output is a score.")
     nonfinite_engine: int
     nonfinite_reference: int
+    reference_max_abs: float | None = Field(
+        default=None, description="Largest finite |reference|: how strong the signal is."
+    )
+    reference_zero_share: float | None = Field(
+        default=None, ge=0, le=1, description="Share of the reference that is exactly zero."
+    )
 
 
 class AccuracyReport(_Data):
@@ -90,6 +109,7 @@ class AccuracyReport(_Data):
     synthetic: bool
     samples: int
     outputs: list[OutputAccuracy]
+    notes: list[str] = Field(default=[], description="What to know before judging the numbers.")
 
 
 class CompileReport(_Data):

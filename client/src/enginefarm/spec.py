@@ -76,9 +76,13 @@ class StageOptions(_Strict):
 
 
 class Metric(StrEnum):
-    """What a gate may look at; units are in the names."""
+    """What a gate may look at; units are in the names.
+
+    ``cosine`` is of all samples together, as ``snr_db`` is; ``cosine_worst`` of the worst sample.
+    """
 
     COSINE = "cosine"
+    COSINE_WORST = "cosine_worst"
     SNR_DB = "snr_db"
     MAX_ABS_ERROR = "max_abs_error"
     MEAN_ABS_ERROR = "mean_abs_error"

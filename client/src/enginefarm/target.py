@@ -1,7 +1,8 @@
 """A target: which backend builds, and for which architecture: ``tensorrt-rtx@sm_89``.
 
 The architecture routes (queue ``compile.sm_89``). Backends and architectures named here are those
-the farm knows at all; whether a live node serves one is another question.
+the farm knows at all; whether a live node serves one is another question, and for the backends that
+this version has no code for the answer is no.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ BACKEND_ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "tensorrt": GPU_ARCHITECTURES,
     "tensorrt-llm": ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100"),
 }
+NOT_IN_THIS_VERSION = frozenset({"tensorrt", "tensorrt-llm"})
+"""Backends whose names are kept, and for which this version's nodes have no code."""
+
 ARCHITECTURES = ("cpu", *GPU_ARCHITECTURES)
 _SHAPE = re.compile(r"(?P<backend>[^@\s]+)@(?P<arch>[^@\s]+)")
 

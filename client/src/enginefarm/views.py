@@ -215,6 +215,9 @@ class TargetAvailability(_View):
     compiles: list[str] = Field(description="Nodes that can build it.")
     measures: list[str] = Field(description="Nodes that can run it.")
     versions: list[str]
+    in_this_version: bool = Field(
+        default=True, description="Whether nodes of the farm's version have code for the backend."
+    )
 
 
 class BackendView(_View):

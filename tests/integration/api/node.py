@@ -48,9 +48,18 @@ def description(*backends: BackendDescription) -> NodeDescription:
     )
 
 
-def enrol(api: Served, name: str = "node-1", *backends: BackendDescription) -> Node:
-    """Join the farm."""
-    message = {"name": name, "description": description(*backends).model_dump(mode="json")}
+def enrol(
+    api: Served,
+    name: str = "node-1",
+    *backends: BackendDescription,
+    previous: Node | None = None,
+) -> Node:
+    """Join the farm, or come back as the node that was ``previous``."""
+    message = {
+        "name": name,
+        "description": description(*backends).model_dump(mode="json"),
+        "previous": previous.enrolled.credential if previous else None,
+    }
     with api.with_text(TOKEN) as client:
         answer = client.post("/worker/v1/enrol", json=message)
     assert answer.status_code == 200, answer.text

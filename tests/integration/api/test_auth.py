@@ -25,6 +25,7 @@ PATHS = {
     ("POST", "/v1/builds"): WRITE,
     ("GET", "/v1/builds"): LOOK,
     ("GET", "/v1/builds/bld_none"): LOOK,
+    ("POST", "/v1/builds/bld_none/bump"): WRITE,
     ("POST", "/v1/builds/bld_none/cancel"): WRITE,
     ("GET", "/v1/builds/bld_none/events"): LOOK,
     ("GET", "/v1/jobs/job_none/attempts/1/log"): LOOK,

@@ -210,4 +210,6 @@ def test_targets_say_who_serves_them(api: Served) -> None:
     assert listed[TARGET]["compiles"] == ["node-1"]
     assert listed[TARGET]["measures"] == ["node-1"]
     assert listed[TARGET]["versions"] == [VERSION]
+    assert listed[TARGET]["in_this_version"] is True
     assert listed["tensorrt@sm_90"]["compiles"] == []
+    assert listed["tensorrt@sm_90"]["in_this_version"] is False

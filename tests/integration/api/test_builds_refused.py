@@ -28,7 +28,12 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "unknown architecture": ({"targets": ["tensorrt@sm_91"]}, 400, "unknown_architecture"),
     "not a target": ({"targets": ["cpu"]}, 400, "invalid_target"),
     "impossible target": ({"targets": ["tensorrt-rtx@sm_90"]}, 400, "unsupported_architecture"),
-    "a target nobody serves": ({"targets": ["tensorrt@sm_90"]}, 422, "target_not_served"),
+    "a target nobody serves": ({"targets": ["onnxruntime@sm_90"]}, 422, "target_not_served"),
+    "a backend of another version": (
+        {"targets": ["tensorrt@sm_90"], "wait_for_node": 60},
+        422,
+        "backend_not_in_version",
+    ),
     "dynamic input without a profile": ({"profiles": []}, 422, "profile_required"),
     "min above opt": ({"profiles": [{"x": X | {"min": [4, 4]}}]}, 422, "profile_order"),
     "wrong rank": ({"profiles": [{"x": X | {"opt": [2]}}]}, 422, "profile_rank"),

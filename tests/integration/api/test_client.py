@@ -97,7 +97,7 @@ def test_problems_come_back_as_the_errors_they_were(api: Served, model_file: Pat
         with pytest.raises(NotFound) as unknown:
             farm.builds.get("bld_none")
         with pytest.raises(NotServed) as unserved:
-            farm.builds.submit(spec(digest, targets=["tensorrt@sm_90"]))
+            farm.builds.submit(spec(digest, targets=["onnxruntime@sm_90"]))
         with pytest.raises(InvalidProfile) as profile:
             farm.builds.submit(misfit)
     with FarmClient(api.url, api.key(Scope.DEPLOY)) as farm, pytest.raises(Forbidden) as scope:
@@ -107,7 +107,7 @@ def test_problems_come_back_as_the_errors_they_were(api: Served, model_file: Pat
 
     assert unknown.value.code == "unknown_build"
     assert unserved.value.code == "target_not_served"
-    assert unserved.value.context["target"] == "tensorrt@sm_90"
+    assert unserved.value.context["target"] == "onnxruntime@sm_90"
     assert profile.value.code.startswith("profile_")
     assert scope.value.code == "scope_missing"
     assert key.value.code == "key_unknown"

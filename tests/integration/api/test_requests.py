@@ -78,6 +78,23 @@ def test_a_request_that_cannot_be_right_is_a_problem(
         assert "GET" in answer.headers["allow"]
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Content-Type": "application/x-www-form-urlencoded"}, {"Content-Type": "text/plain"}],
+    ids=["none", "what curl sends", "text"],
+)
+def test_json_without_its_content_type_is_told_which_header_is_missing(
+    api: Served, headers: dict[str, str]
+) -> None:
+    with api.client(Scope.SUBMIT) as client:
+        answer = client.post("/v1/builds", content=b'{"model": "sha256:abc"}', headers=headers)
+
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (400, "invalid_body"), answer.text
+    assert "Content-Type: application/json" in problem["why"]
+    assert "Content-Type: application/json" in problem["fix"]
+
+
 def test_the_nearest_parameter_is_named(api: Served) -> None:
     with api.client(Scope.READ) as client:
         answer = client.get("/v1/builds?lable=team=vision")
@@ -175,3 +192,44 @@ def test_a_json_body_above_the_limit_is_refused_unread(serve: Callable[..., Serv
         (413, "too_large"),
         (413, "too_large"),
     ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/builds/%00", "/v1/builds/%00/events", "/v1/jobs/%00/attempts/1/log", "/v1/builds/a%0ab"],
+)
+def test_what_can_be_no_id_is_an_id_that_nobody_has(api: Served, path: str) -> None:
+    with api.client(Scope.READ) as client:
+        assert client.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": {"a": "x\0"}},
+        {"labels": {"a": "\x1b[2J"}},
+        {"targets": [{"backend": "foo", "arch": "bar"}]},
+        {"targets": [{"backend": "onnxruntime", "arch": "c\0pu"}], "wait_for_node": 60},
+        {"targets": [{"backend": "onnxruntime", "arch": "cpu", "x": 1}]},
+        {"targets": ["onnxruntime@cpu\n"]},
+        {"gates": [{"metric": "cosine", "at_least": "NaN"}]},
+        {"synthetic": {"x": {"value": "Infinity"}}},
+    ],
+)
+def test_text_and_numbers_that_cannot_be_kept_are_refused_at_the_door(
+    api: Served, change: dict[str, object]
+) -> None:
+    body = {"model": SOME_DIGEST, "targets": ["onnxruntime@cpu"]} | change
+    with api.client(Scope.SUBMIT) as client:
+        answer = client.post("/v1/builds", json=body)
+
+    assert answer.status_code == 400, answer.text
+
+
+def test_who_may_not_send_a_body_is_not_told_what_is_wrong_with_it(api: Served) -> None:
+    with api.client(Scope.DEPLOY) as client, api.with_text("ef_unknown") as stranger:
+        assert client.post("/v1/builds", json={}).status_code == 403
+        assert stranger.post("/v1/builds", json={}).status_code == 401
+
+
+SOME_DIGEST = "sha256:" + "0" * 64

@@ -9,7 +9,7 @@ from enginefarm.digest import digest_of
 from enginefarm.state import Scope
 from tests.integration.api.asked import submit
 from tests.integration.api.node import ENGINE, Node, description, enrol
-from tests.integration.api.served import Served
+from tests.integration.api.served import TOKEN, Served
 
 
 @pytest.fixture
@@ -38,7 +38,8 @@ def test_a_node_that_enrols_gets_its_queues_and_is_listed(api: Served) -> None:
 
 
 def test_a_node_that_enrols_again_has_only_its_new_credential(api: Served) -> None:
-    old, new = enrol(api), enrol(api)
+    old = enrol(api)
+    new = enrol(api, previous=old)
     with old.client, new.client:
         refused = old.post("beat", {"running": []})
         welcome = new.post("beat", {"running": []})
@@ -48,10 +49,18 @@ def test_a_node_that_enrols_again_has_only_its_new_credential(api: Served) -> No
     assert api.rows("nodes") == {"nodes": 1}
 
 
+def test_a_second_node_of_a_living_ones_name_is_refused(api: Served) -> None:
+    enrol(api)
+    with api.with_text(TOKEN) as client:
+        message = {"name": "node-1", "description": description().model_dump(mode="json")}
+        answer = client.post("/worker/v1/enrol", json=message)
+
+    assert (answer.status_code, answer.json()["code"]) == (409, "node_name_taken")
+    assert "ENGINEFARM_NODE_NAME" in answer.json()["fix"]
+
+
 @pytest.mark.parametrize("name", ["", "Node", "../node", "a" * 64, "no de", "-node"])
 def test_a_node_with_a_name_that_is_none_does_not_enrol(api: Served, name: str) -> None:
-    from tests.integration.api.served import TOKEN
-
     message = {"name": name, "description": description().model_dump(mode="json")}
     with api.with_text(TOKEN) as client:
         answer = client.post("/worker/v1/enrol", json=message)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from localfarm.ports import HOST, Ports, is_free, is_open
+from localfarm.ports import HOST, Ports, is_free, is_open, moved
 
 PortsOf = Callable[[str], Ports]
 
@@ -48,6 +48,14 @@ def test_a_port_that_is_taken_is_passed_over(ports_of: PortsOf) -> None:
 
     assert chosen["api"] != taken
     assert is_free(chosen["api"])
+
+
+def test_who_expected_a_port_that_is_taken_is_told_which_is_used_instead() -> None:
+    said = moved(
+        {"api": 8080, "flower": 5555, "filer": 0}, {"api": 24001, "flower": 5555, "filer": 9}
+    )
+
+    assert said == ["port 8080 is taken, so the API is on 24001"]
 
 
 def test_a_port_without_a_preference_is_remembered(ports_of: PortsOf) -> None:

@@ -71,13 +71,20 @@ class FakeNode:
     engine: bytes | None = None
     slots: int = 1
     node_id: str = ""
+    credential: str | None = None
 
     def __post_init__(self) -> None:
         """Enrol, and prove that the credential works."""
-        request = EnrolRequest(name=self.name, description=self.described())
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Enrol as a node does when its process starts."""
+        request = EnrolRequest(
+            name=self.name, description=self.described(), previous=self.credential
+        )
         reply = enrol.enrol(self.farm, request)
         assert enrol.authenticate(self.farm, reply.credential) == reply.node_id
-        self.node_id = reply.node_id
+        self.node_id, self.credential = reply.node_id, reply.credential
 
     def described(self) -> NodeDescription:
         return description(*self.backends, slots=self.slots)

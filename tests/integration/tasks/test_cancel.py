@@ -6,11 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from enginefarm.errors import NotFound
+from enginefarm.errors import NotFound, Unavailable
 from enginefarm.state import BuildState, JobState, Stage
 from storage.models import Artifact
 from tasks.cancel import cancel
+from tasks.publish import publish_due
 from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.faults import away, faulty
 from tests.integration.tasks.scene import Scene
 
 
@@ -132,3 +134,31 @@ def test_cancel_and_claim_at_once_agree_on_one_order(scene: Scene, node: FakeNod
         work = asked.result().assignment
     assert work is None or node.beat(work).cancel is True
     assert scene.state(build_id) is BuildState.CANCELLED
+
+
+def test_a_job_cancelled_while_it_ran_is_not_tried_again_for_a_bad_upload(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    cancel(scene.farm, scene.tenant_id, build_id)
+    message = node.done(work, upload=False)
+    lost = [row.model_copy(update={"digest": "sha256:" + "0" * 64}) for row in message.outputs]
+    node.tell(work, message.model_copy(update={"outputs": lost}))
+    scene.settle()
+    assert scene.job(build_id, Stage.CHECK).state is JobState.CANCELLED
+    assert len(scene.rings(build_id)) == 1
+
+
+def test_publishing_that_was_cancelled_is_not_tried_again_when_the_bucket_is_away(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    scene.run(node, build_id)
+
+    def cancelled_then_away(digest: str) -> Unavailable:
+        cancel(scene.farm, scene.tenant_id, build_id)
+        return away(digest)
+
+    publish_due(faulty(scene.farm, cancelled_then_away), scene.signer)
+    assert scene.job(build_id, Stage.PUBLISH).state is JobState.CANCELLED

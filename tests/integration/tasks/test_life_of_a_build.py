@@ -9,7 +9,7 @@ import pytest
 from enginefarm.digest import digest_of
 from enginefarm.errors import Conflict
 from enginefarm.manifest import read_manifest
-from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.state import Blame, BuildState, JobState, Stage
 from storage.models import Artifact, Attestation
 from tasks.publish import publish
 from tests.integration.tasks.fake_node import FakeNode
@@ -173,3 +173,23 @@ def test_the_published_files_are_in_the_bucket_under_their_digests(
     for file in (manifest.config, *manifest.layers):
         assert digest_of(scene.farm.objects.read(file.digest, 1 << 20)) == file.digest
     assert [layer.name for layer in manifest.layers] == ["model.onnx", "report.json"]
+
+
+def test_what_is_signed_about_a_cached_engine_is_what_was_when_it_was_compiled(
+    scene: Scene, node: FakeNode
+) -> None:
+    first = scene.submit()
+    scene.do(node, first, Stage.CHECK)
+    node.fail(node.take(scene.job(first, Stage.COMPILE)), "child_crashed", Blame.NODE)
+    scene.run(node, first)
+    scene.publish()
+    compiled = scene.job(first, Stage.COMPILE)
+    second = scene.submit(seed=77)
+    scene.run(node, second)
+    scene.publish()
+
+    digest = (scene.job(second, Stage.PUBLISH).result or {})["artifact"]
+    run = scene.verified(digest).statement.metadata
+    assert run["invocationId"] == f"{first}#2"
+    assert compiled.started_at is not None
+    assert str(run["startedOn"]).startswith(f"{compiled.started_at:%Y-%m-%dT%H:%M:%S}")

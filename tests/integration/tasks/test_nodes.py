@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import select
 
+from enginefarm.errors import Conflict
 from enginefarm.state import Blame, JobState, NodeState, Stage
 from storage.models import Node
 from tasks.reconciler import reconcile
@@ -21,11 +23,20 @@ def test_what_a_node_ran_before_it_started_again_is_tried_again_at_once(
 ) -> None:
     build_id = scene.submit()
     node.take(scene.job(build_id, Stage.CHECK))
-    FakeNode(scene.farm, node.name)
+    node.start_again()
     reconcile(scene.farm)
 
     job = scene.job(build_id, Stage.CHECK)
     assert (job.state, job.attempt) == (JobState.QUEUED, 2)
+
+
+def test_a_name_is_free_again_when_its_node_is_silent(scene: Scene, node: FakeNode) -> None:
+    with pytest.raises(Conflict) as refused:
+        FakeNode(scene.farm, node.name)
+    assert refused.value.code == "node_name_taken"
+    scene.silence(node.node_id, scene.farm.policy.node_silent_s + 1)
+
+    assert FakeNode(scene.farm, node.name).node_id == node.node_id
 
 
 def test_a_job_that_a_living_node_no_longer_has_is_tried_again(
@@ -78,7 +89,7 @@ def test_a_node_that_fails_again_and_again_is_taken_out_of_service_and_says_why(
 def test_starting_again_puts_a_node_back_into_service(scene: Scene, node: FakeNode) -> None:
     for _ in range(scene.farm.policy.node_faults):
         crash(scene, node)
-    FakeNode(scene.farm, node.name)
+    node.start_again()
 
     found = row_of(scene, node)
     assert (found.state, found.faults, found.note) == (NodeState.ACTIVE, 0, None)

@@ -266,9 +266,10 @@ def test_a_silent_node_is_offline_until_it_speaks_again(scene: Scene, node: Fake
 def test_a_node_that_enrols_again_loses_its_earlier_credential(
     scene: Scene, node: FakeNode
 ) -> None:
-    again = FakeNode(scene.farm, "node-a")
-    assert again.node_id == node.node_id
-    for credential in (f"en_{node.node_id}_{'0' * 64}", "en_nobody", "", "en_x_y_z"):
+    before, old = node.node_id, node.credential or ""
+    node.start_again()
+    assert node.node_id == before
+    for credential in (old, f"en_{node.node_id}_{'0' * 64}", "en_nobody", "", "en_x_y_z"):
         with pytest.raises(Unauthenticated) as refused:
             enrol.authenticate(scene.farm, credential)
         assert refused.value.code == "node_unknown"

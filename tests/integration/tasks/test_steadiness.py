@@ -8,6 +8,7 @@ from enginefarm.digest import digest_of
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, BuildState, JobState, Stage
 from storage import blobs
+from storage.database import now
 from storage.models import Artifact, Job
 from tasks.messages import FinishRequest, OutputFile
 from tasks.publish import publish_due
@@ -215,3 +216,71 @@ def test_spoilt_bytes_give_way_to_the_right_ones(scene: Scene, node: FakeNode) -
     node.engine = f"engine of {work.job_id} by {node.name}".encode()
     scene.do(node, build_id, Stage.COMPILE)
     assert scene.job(build_id, Stage.COMPILE).state is JobState.SUCCEEDED
+
+
+def test_a_clock_that_one_build_set_fails_no_other_build(scene: Scene, node: FakeNode) -> None:
+    first = scene.submit(limits={"running_s": 3})
+    second = scene.submit()
+    third = scene.submit()
+    node.fail(node.take(scene.job(first, Stage.CHECK)), "running_limit", Blame.PERSON)
+
+    assert scene.job(first, Stage.CHECK).state is JobState.FAILED
+    mine, other = scene.job(second, Stage.CHECK), scene.job(third, Stage.CHECK)
+    assert (mine.state, other.joined_to) == (JobState.QUEUED, mine.id)
+
+
+@pytest.mark.parametrize("name", ["report.json", "manifest.json", "Config.json"])
+def test_an_engine_that_would_take_the_place_of_the_farms_own_files_is_refused(
+    scene: Scene, node: FakeNode, name: str
+) -> None:
+    build_id = scene.submit()
+    scene.do(node, build_id, Stage.CHECK)
+    work = node.take(scene.job(build_id, Stage.COMPILE))
+    message = node.done(work)
+    renamed = [message.outputs[0].model_copy(update={"name": name})]
+    node.tell(work, message.model_copy(update={"outputs": renamed}))
+    scene.settle()
+
+    found = scene.attempts(scene.job(build_id, Stage.COMPILE))[0].failure or {}
+    assert found["code"] == "result_invalid"
+    assert name.lower() in found["why"]
+
+
+def test_a_node_that_hands_back_again_and_again_is_not_asked_at_once(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    node.end(node.take(scene.job(build_id, Stage.CHECK)), JobState.QUEUED)
+
+    assert scene.rings(build_id)[-1].not_before > now()
+    assert scene.job(build_id, Stage.CHECK).failures == 0
+
+
+def test_a_cancel_that_nobody_asked_for_is_the_nodes_failure(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    node.end(node.take(scene.job(build_id, Stage.CHECK)), JobState.CANCELLED)
+
+    job = scene.job(build_id, Stage.CHECK)
+    assert (job.state, job.failures) == (JobState.QUEUED, 1)
+
+
+def test_right_bytes_are_kept_when_a_node_announces_them_with_a_wrong_size(
+    scene: Scene, node: FakeNode
+) -> None:
+    node.engine = b"an engine that two tenants come to share"
+    published = scene.submit()
+    scene.run(node, published)
+    scene.publish()
+    rival = Scene.on(scene.farm, "rival")
+    build_id = rival.submit()
+    rival.do(node, build_id, Stage.CHECK)
+    work = node.take(rival.job(build_id, Stage.COMPILE))
+    message = node.done(work)
+    longer = [row.model_copy(update={"size": row.size + 1}) for row in message.outputs]
+    node.tell(work, message.model_copy(update={"outputs": longer}))
+    rival.settle()
+
+    failed = rival.attempts(rival.job(build_id, Stage.COMPILE))[0]
+    assert (failed.failure or {})["code"] == "blob_size"
+    engine = message.outputs[0]
+    scene.farm.objects.confirm(engine.digest, engine.size)

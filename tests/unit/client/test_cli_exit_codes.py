@@ -114,6 +114,29 @@ def test_a_refusal_of_the_farm_is_three_sentences_and_an_exit_code(
     assert "fix: What to do." in err
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "headers"),
+    [
+        (404, b"<html>not here</html>", {}),
+        (403, b"<html>a proxy</html>", {}),
+        (500, b"<html>oops</html>", {}),
+        (200, b"<html>welcome</html>", {}),
+        (302, b"", {"Location": "/login"}),
+    ],
+)
+def test_somebody_else_than_the_farm_is_a_farm_that_is_not_there(
+    status: int,
+    body: bytes,
+    headers: dict[str, str],
+    farm_env: LoopbackFarm,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    farm_env.routes["/v1/builds"] = lambda handler: handler.reply(status, body, headers)
+
+    assert invoke(["list"]) == ExitCode.FARM_UNAVAILABLE
+    assert "address" in capsys.readouterr().err
+
+
 def test_without_a_farm_one_is_told_how_to_get_one(
     farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

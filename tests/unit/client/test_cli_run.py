@@ -8,31 +8,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from tests.unit.client.support.release import Release, SigningKey
 from tests.unit.client.support.server import LoopbackFarm
-
-
-def _engine() -> bytes:
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-    onnx.checker.check_model(model)
-    return bytes(model.SerializeToString())
+from tests.unit.client.support.views import one_node_model
 
 
 @pytest.fixture
 def engine(farm_env: LoopbackFarm, key: SigningKey, trust_file: Path, tmp_path: Path) -> Path:
-    release = Release.of(key, {"model.onnx": _engine()})
+    release = Release.of(key, {"model.onnx": one_node_model()})
     folder = tmp_path / "engine"
     line = ["pull", farm_env.serve(release), str(folder), "--trust", str(trust_file)]
     assert invoke(line) == ExitCode.OK
@@ -61,6 +48,72 @@ def test_a_shape_may_be_named(
     assert invoke([*line, "--shape", "z=1"]) == ExitCode.BAD_INPUT
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "sentences"),
+    [
+        (["--shape", "x=1x3x4"], "shape_refused", ("declares it as [N, 3]",)),
+        (["--shape", "x=2x5"], "shape_refused", ("2x5", "[N, 3]")),
+        (["--shape", "x=9x3"], "outside_profile", ("from 1x3 to 4x3", "--outside-profile")),
+        (["--shape", "x=0x3"], "outside_profile", ("from 1x3 to 4x3",)),
+        (["--shape", "z=1x3"], "unknown_input", ("inputs are x",)),
+        (["--synthetic", "x=2:1"], "invalid_field", ("low <= high", "ids=0:30521")),
+        (["--synthetic", "z=1"], "unknown_input", ("inputs are x",)),
+    ],
+)
+def test_what_the_engine_cannot_take_is_refused_in_three_sentences(
+    words: list[str],
+    code: str,
+    sentences: tuple[str, ...],
+    engine: Path,
+    trust_file: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert invoke(["run", str(engine), "--trust", str(trust_file), *words]) == ExitCode.BAD_INPUT
+
+    err = capsys.readouterr().err
+    assert f"[{code}]" in err
+    assert "why: " in err
+    assert "fix: " in err
+    for sentence in sentences:
+        assert sentence in err
+
+
+@pytest.mark.parametrize("words", [["--shape", "x"], ["--shape", "x=1x3:2x3:4x3"]])
+def test_a_shape_that_cannot_be_read_is_a_usage_error(
+    words: list[str], engine: Path, trust_file: Path
+) -> None:
+    assert invoke(["run", str(engine), "--trust", str(trust_file), *words]) == ExitCode.USAGE
+
+
+def test_a_shape_outside_of_the_profile_is_tried_when_that_is_meant(
+    engine: Path, trust_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["run", str(engine), "--trust", str(trust_file), "--shape", "x=9x3"]
+
+    assert invoke([*line, "--outside-profile"]) == ExitCode.OK
+    assert "out y float32 [9, 3]" in capsys.readouterr().out
+
+
+def test_what_the_runtime_refuses_is_no_mistake_of_ours(
+    engine: Path,
+    trust_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        message = "[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : no\nat node 7"
+        raise RuntimeError(message)
+
+    line = ["run", str(engine), "--trust", str(trust_file)]
+    with monkeypatch.context() as patched:
+        patched.setattr("onnxruntime.InferenceSession.run", refuse)
+        assert invoke(line) == ExitCode.BAD_INPUT
+    assert "[engine_run_failed]" in capsys.readouterr().err
+    monkeypatch.setattr("onnxruntime.InferenceSession", refuse)
+    assert invoke(line) == ExitCode.THIS_MACHINE
+    assert "It was built with 1.32.0" in capsys.readouterr().err
+
+
 def test_an_engine_that_was_changed_is_not_loaded(
     engine: Path, trust_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,7 +133,7 @@ def test_without_the_extra_run_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
 
     assert invoke(["run", str(engine), "--trust", str(trust_file)]) == ExitCode.THIS_MACHINE
-    assert "enginefarm[run]" in capsys.readouterr().err
+    assert "./client[run]" in capsys.readouterr().err
 
 
 def test_the_other_commands_need_only_what_the_client_declares() -> None:

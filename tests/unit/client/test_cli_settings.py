@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from enginefarm.cli.app import invoke
+from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.settings import read_settings
 from enginefarm.errors import InvalidRequest
+from tests.unit.client.support.server import LoopbackFarm
 
 
 def _settings_file(folder: Path, text: str) -> Path:
@@ -70,3 +73,37 @@ def test_a_settings_file_that_cannot_be_right_is_refused(
     with pytest.raises(InvalidRequest) as caught:
         read_settings(environment={"HOME": str(tmp_path)}, folder=tmp_path)
     assert sentence in str(caught.value)
+
+
+def test_who_is_asked_for_a_key_is_told_that_the_files_key_stayed_here(
+    farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ENGINEFARM_KEY")
+    path = _settings_file(Path.cwd(), LOCAL)
+    farm_env.routes["/v1/models"] = lambda handler: handler.problem(
+        401, "unauthenticated", "unauthenticated", fix="Send Authorization: Bearer followed by it."
+    )
+
+    assert invoke(["models"]) == ExitCode.NOT_ALLOWED
+
+    err = capsys.readouterr().err
+    assert f"The key in {path} belongs to http://127.0.0.1:1" in err
+    assert f"not sent to {farm_env.url}" in err
+    assert "ENGINEFARM_KEY" in err
+    assert "ef_local" not in err
+    assert "Authorization" not in farm_env.seen[-1].headers
+
+
+def test_who_has_no_key_at_all_is_told_where_to_put_one(
+    farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ENGINEFARM_KEY")
+    farm_env.routes["/v1/models"] = lambda handler: handler.problem(
+        401, "unauthenticated", "unauthenticated", fix="Send Authorization: Bearer followed by it."
+    )
+
+    assert invoke(["models"]) == ExitCode.NOT_ALLOWED
+
+    err = capsys.readouterr().err
+    assert "Put your key in ENGINEFARM_KEY" in err
+    assert "belongs to" not in err

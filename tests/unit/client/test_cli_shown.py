@@ -9,6 +9,7 @@ import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.errors import Unavailable
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.views import BuildView
 from tests.unit.client.support.release import SigningKey
@@ -108,6 +109,21 @@ def test_a_key_that_may_not_see_artifacts_still_sees_how_the_build_ended(
     assert "need a key with the scope" in capsys.readouterr().out
 
 
+def test_targets_that_no_node_can_ever_serve_are_told_apart(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        {"target": name, "compiles": [], "measures": [], "versions": [], "in_this_version": here}
+        for name, here in (("tensorrt@sm_90", False), ("tensorrt-rtx@sm_86", True))
+    ]
+    farm_env.routes["/v1/targets"] = lambda handler: handler.reply(200, json.dumps(rows).encode())
+
+    assert invoke(["targets", "--all"]) == ExitCode.OK
+    shown = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "@" in line}
+    assert "not in this version" in shown["tensorrt@sm_90"]
+    assert "not in this version" not in shown["tensorrt-rtx@sm_86"]
+
+
 READS = {
     "list": ("/v1/builds", b'{"items":[],"next_cursor":null}', {"items": [], "next_cursor": None}),
     "nodes": ("/v1/nodes", b"[]", []),
@@ -163,3 +179,46 @@ def test_a_trust_file_with_other_keys_is_replaced_only_when_told(
     saved = ["trust", "--save", str(trust_file), "--replace", "--expect", new.trusted.keyid]
     assert invoke(saved) == ExitCode.OK
     assert json.loads(trust_file.read_bytes()) == json.loads(body)
+
+
+@pytest.mark.parametrize("state", [BuildState.SUCCEEDED, BuildState.CANCELLED])
+def test_cancelling_what_is_over_says_so_and_asks_for_nothing(
+    state: BuildState, farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _serve_build(farm_env, build(state, [], [published()]))
+
+    assert invoke(["cancel", "bld_1"]) == ExitCode.OK
+
+    out, err = capsys.readouterr()
+    assert f"bld_1 {state}" in out
+    assert "already over; nothing was cancelled" in err
+    assert [seen.method for seen in farm_env.seen] == ["GET"]
+
+
+def test_cancelling_what_runs_cancels_it(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _serve_build(farm_env, build(BuildState.RUNNING, [], [published()]))
+    body = build(BuildState.CANCELLED, [], [published()]).model_dump_json().encode()
+    farm_env.routes["/v1/builds/bld_1/cancel"] = lambda handler: handler.reply(200, body)
+
+    assert invoke(["cancel", "bld_1"]) == ExitCode.OK
+
+    out, err = capsys.readouterr()
+    assert out == "bld_1 cancelled\n"
+    assert err == ""
+
+
+def test_who_loses_the_farm_is_told_that_the_build_goes_on(
+    farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lose(*_: object) -> None:
+        raise Unavailable("The farm is away.", fix="Try again.")
+
+    monkeypatch.setattr("enginefarm.cli.watch.follow", lose)
+
+    assert invoke(["watch", "bld_1"]) == ExitCode.FARM_UNAVAILABLE
+
+    err = capsys.readouterr().err
+    assert "the build goes on; watch it again with: enginefarm watch bld_1" in err
+    assert "The farm is away." in err

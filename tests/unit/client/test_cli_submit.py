@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.client import read_local_model
 from enginefarm.state import BuildState
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import (
     MODEL,
     build,
+    model_view,
+    one_node_model,
     published,
 )
 
@@ -77,20 +81,39 @@ def test_the_everyday_line_asks_for_exactly_what_was_written(
 @pytest.mark.parametrize(
     ("extra", "sentence"),
     [
-        (["-t", "tensort@sm_89"], "'tensorrt'"),
+        (["-t", "tensorrt"], "onnxruntime@cpu"),
         (["--profile", "x"], "1x3x160x160"),
         (["--profile", "x=axb"], "MIN:OPT:MAX"),
         (["--gate", "cosine=0.9"], "cosine>=0.999"),
-        (["--gate", "cosin>=0.9"], "'cosine'"),
         (["--gate", "cosine>=much"], "cosine>=0.999"),
         (["--label", "vision"], "team=vision"),
         (["--label", "a=1", "--label", "a=2"], "twice"),
+        (["--synthetic", "x=low:high"], "ids=0:30521"),
+        (["--wait-for-node", "5x"], "10m"),
+    ],
+)
+def test_what_cannot_be_read_is_a_usage_error(
+    extra: list[str],
+    sentence: str,
+    farm_env: LoopbackFarm,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert invoke(["submit", "nothing.onnx", "-t", "onnxruntime@cpu", *extra]) == ExitCode.USAGE
+
+    assert sentence in capsys.readouterr().err
+    assert farm_env.seen == []
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        (["-t", "tensort@sm_89"], "'tensorrt'"),
+        (["--gate", "cosin>=0.9"], "Did you mean 'cosine'?"),
+        (["--gate", "latency_99>=0.9"], "Did you mean 'latency_p99_ms'?"),
         (["--option", "compile.optimisation_level=3"], "'optimization_level'"),
         (["--option", "compil.optimization_level=3"], "'compile'"),
         (["--option", "compile.optimization_level=9"], "optimization_level"),
-        (["--synthetic", "x=low:high"], "ids=0:30521"),
         (["--synthetic", "x=5:1"], "low <= high"),
-        (["--wait-for-node", "soon"], "10m"),
     ],
 )
 def test_what_is_misspelt_is_told_before_anything_is_sent(
@@ -107,3 +130,84 @@ def test_what_is_misspelt_is_told_before_anything_is_sent(
     assert "Traceback" not in err
     assert out == ""
     assert farm_env.seen == []
+
+
+@pytest.mark.parametrize("text", [b"not a zip", None])
+def test_an_evaluation_file_that_is_none_is_told_before_the_model_is_sent(
+    text: bytes | None,
+    farm_env: LoopbackFarm,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"any")
+    dataset = tmp_path / "inputs.npz"
+    if text is not None:
+        dataset.write_bytes(text)
+    line = ["submit", str(tmp_path / "model.onnx"), "-t", "onnxruntime@cpu"]
+
+    assert invoke([*line, "--evaluation", str(dataset)]) == ExitCode.BAD_INPUT
+
+    assert "inputs.npz" in capsys.readouterr().err
+    assert farm_env.seen == []
+
+
+@pytest.mark.parametrize("written", [MODEL.removeprefix("sha256:"), MODEL])
+def test_a_digest_may_be_written_without_its_kind(written: str, farm_env: LoopbackFarm) -> None:
+    bodies = _submitting(farm_env)
+
+    assert invoke(["submit", written, "-t", "onnxruntime@cpu"]) == ExitCode.OK
+    assert bodies[0]["model"] == MODEL
+
+
+def test_a_file_that_is_named_like_a_digest_is_a_file(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("f" * 64).write_bytes(b"no model")
+
+    assert invoke(["submit", "f" * 64, "-t", "onnxruntime@cpu"]) == ExitCode.BAD_INPUT
+    assert "[not_a_model]" in capsys.readouterr().err
+
+
+def test_the_digest_of_a_models_file_is_told_from_that_of_the_model(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    farm_env.routes["/v1/builds"] = lambda handler: handler.problem(
+        404, "not-found", "unknown_model", fix="Upload it with POST /v1/models."
+    )
+
+    assert invoke(["submit", MODEL, "-t", "onnxruntime@cpu"]) == ExitCode.NOT_FOUND
+    assert "not the sha256 of its file" in capsys.readouterr().err
+
+
+def test_a_name_that_is_not_used_is_told(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _submitting(farm_env)
+    Path("m.onnx").write_bytes(one_node_model())
+    model = read_local_model(Path("m.onnx"))
+    farm_env.routes[f"/v1/models/{model.digest}"] = lambda handler: handler.reply(
+        200, model_view(model.digest, "first").model_dump_json().encode()
+    )
+
+    for line in (["submit", "m.onnx", "-t", "onnxruntime@cpu"], ["models", "--upload", "m.onnx"]):
+        assert invoke([*line, "--name", "second"]) == ExitCode.OK
+        assert "--name is not used" in (err := capsys.readouterr().err)
+        assert "as first" in err
+    assert invoke(["submit", MODEL, "-t", "onnxruntime@cpu", "--name", "x"]) == ExitCode.OK
+    assert "--name is not used" in capsys.readouterr().err
+
+
+def test_ctrl_c_tells_whether_a_build_may_have_been_asked_for(
+    farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    line = ["submit", MODEL, "-t", "onnxruntime@cpu"]
+    with monkeypatch.context() as patched:
+        patched.setattr("enginefarm.cli.submit._model", interrupt)
+        assert invoke(line) == ExitCode.INTERRUPTED
+    assert "nothing was asked for" in capsys.readouterr().err
+    monkeypatch.setattr("enginefarm.client.Builds.submit", interrupt)
+    assert invoke(line) == ExitCode.INTERRUPTED
+    assert "enginefarm list" in capsys.readouterr().err

@@ -208,7 +208,11 @@ def test_the_signing_key_is_where_the_control_loops_look_for_it() -> None:
 def test_flower_reads_the_configuration_that_its_image_has() -> None:
     (command, _) = programs(SERVICES["flower"])
 
-    assert command == ["celery", "flower", "--conf=/app/deploy/flowerconfig.py"]
+    assert command == [
+        *("celery", "--app=tasks.flower", "flower"),
+        "--conf=/app/deploy/flowerconfig.py",
+    ]
+    assert ("tasks", "tasks") in dockerfile(OURS["flower"]).copied
     assert ("deploy/flowerconfig.py", "deploy/flowerconfig.py") in dockerfile(OURS["flower"]).copied
     assert "WORKDIR /app" in [f"{k} {v}" for k, v in dockerfile(OURS["flower"]).instructions]
 

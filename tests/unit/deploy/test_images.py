@@ -82,7 +82,8 @@ for module in modules:
     importlib.import_module(module)
 """
 RUN_BY = {
-    "Dockerfile.control": "api.__main__ tasks.__main__ storage.__main__ flower.command",
+    "Dockerfile.control": "api.__main__ tasks.__main__ tasks.flower storage.__main__"
+    " flower.command",
     "Dockerfile.node-cpu": "workers.entry workers.child workers.probe workers.backends.onnxruntime"
     " workers.backends.tensorrt_rtx",
 }

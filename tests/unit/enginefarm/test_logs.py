@@ -19,6 +19,7 @@ with structlog.contextvars.bound_contextvars(build="bld_1"):
     log.info("job_started", stage="check")
     logging.getLogger("library").warning("slow %s\\nanswer", "broker")
     logging.getLogger("library").info("never shown")
+    secret = "ef_" + "never_shown"
     try:
         {}["absent"]
     except KeyError:
@@ -40,6 +41,7 @@ def test_our_events_and_a_librarys_words_have_one_form() -> None:
     assert (slow["event"], slow["message"]) == ("library_message", "slow broker\nanswer")
     assert slow["level"] == "warning"
     assert failed["exception"][0]["exc_type"] == "KeyError"
+    assert "ef_never_shown" not in json.dumps(failed), "a traceback tells the values of variables"
     for line in (started, slow, failed):
         assert line["build"] == "bld_1"
         assert line["timestamp"].endswith("Z")

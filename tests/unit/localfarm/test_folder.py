@@ -16,6 +16,7 @@ RUNNING = Running(
     flower="http://127.0.0.1:5555",
     flower_login="farm:secret",
     s3="http://127.0.0.1:18333",
+    folder=Path("/data"),
     children={"api": 17},
 )
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from enginefarm.errors import InvalidRequest
-from enginefarm.spec import BuildSpec
+from enginefarm.spec import BuildSpec, Metric
+from tasks import admission
 from tasks.admission import check_spec
 
 DIGEST = "sha256:" + "a" * 64
@@ -34,6 +35,25 @@ def test_a_sensible_build_is_admitted() -> None:
 
 
 @pytest.mark.parametrize(
+    "gate",
+    [
+        {"metric": "cosine", "at_least": 1},
+        {"metric": "cosine", "at_most": -1},
+        {"metric": "top1_agreement", "at_least": 1.0},
+        {"metric": "max_abs_error", "at_most": 0},
+        {"metric": "snr_db", "at_least": -3},
+        {"metric": "latency_p50_ms", "at_most": 0.001},
+    ],
+)
+def test_a_bound_that_is_hard_but_possible_is_admitted(gate: dict[str, Any]) -> None:
+    check_spec(spec(gates=[gate]), INPUTS, OUTPUTS)
+
+
+def test_every_metric_has_a_range() -> None:
+    assert set(admission._RANGES) == set(Metric)
+
+
+@pytest.mark.parametrize(
     ("fields", "code", "names"),
     [
         ({"options": {"compile": {"workspace_mib": 64}}}, "option_unused", "tensorrt-rtx"),
@@ -49,8 +69,13 @@ def test_a_sensible_build_is_admitted() -> None:
             "evaluation",
         ),
         ({"gates": [{"metric": "cosine", "at_least": 2, "at_most": 1}]}, "gate_bounds", "cosine"),
-        ({"gates": [{"metric": "cosine", "at_least": float("nan")}]}, "gate_bounds", "finite"),
-        ({"gates": [{"metric": "snr_db", "at_most": float("inf")}]}, "gate_bounds", "finite"),
+        ({"gates": [{"metric": "cosine", "at_least": 1.5}]}, "gate_bounds", "at most 1"),
+        ({"gates": [{"metric": "cosine", "at_most": -1.1}]}, "gate_bounds", "at least -1"),
+        ({"gates": [{"metric": "top1_agreement", "at_least": 99}]}, "gate_bounds", "at most 1"),
+        ({"gates": [{"metric": "max_abs_error", "at_most": -1}]}, "gate_bounds", "at least 0"),
+        ({"gates": [{"metric": "latency_p50_ms", "at_most": 0}]}, "gate_bounds", "above 0"),
+        ({"gates": [{"metric": "latency_p99_ms", "at_most": -5}]}, "gate_bounds", "above 0"),
+        ({"gates": [{"metric": "engine_bytes", "at_most": 0}]}, "gate_bounds", "above 0"),
         (
             {"gates": [{"metric": "latency_p99_ms", "at_most": 5, "output": "boxes"}]},
             "gate_without_output",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from celery import Celery
 
 from enginefarm.state import Stage
@@ -62,3 +63,15 @@ def test_a_message_without_a_priority_is_not_the_most_urgent() -> None:
 def test_publishing_has_no_queue_of_a_node() -> None:
     assert Stage.PUBLISH not in NODE_STAGES
     assert RUN_TASK == "enginefarm.run"
+
+
+def test_flower_is_given_every_queue_and_finds_the_broker_where_it_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CELERY_BROKER_URL", "redis://127.0.0.1:1/7")
+    from tasks.flower import app as flower
+
+    assert {queue.name for queue in flower.conf.task_queues} == set(all_queues())
+    assert flower.conf.task_default_queue in all_queues()
+    connection = flower.connection()
+    assert (connection.hostname, connection.port, connection.virtual_host) == ("127.0.0.1", 1, "7")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from enginefarm.report import BuildReport
-from enginefarm.spec import Gate
+from enginefarm.spec import Gate, Metric
 from tasks.gates import describe, judge
 
 PERCENTILES = {"count": 50, "min": 1.0, "max": 9.0, "mean": 2.0, "std": 0.1, "cov": 0.05}
@@ -69,7 +69,9 @@ def report(*outputs: dict[str, Any], measured: bool = True) -> BuildReport:
 
 
 TWO = report(
-    output("y", cosine=0.999, snr_db=60.0, max_abs_error=0.1, mean_abs_error=0.01),
+    output(
+        "y", cosine=0.999, cosine_worst=0.8, snr_db=60.0, max_abs_error=0.1, mean_abs_error=0.01
+    ),
     output("z", cosine=0.9, snr_db=20.0, max_abs_error=0.5, mean_abs_error=0.05),
 )
 
@@ -80,6 +82,9 @@ TWO = report(
         ({"metric": "cosine", "at_least": 0.9}, 0.9, True),
         ({"metric": "cosine", "at_least": 0.95}, 0.9, False),
         ({"metric": "cosine", "at_least": 0.95, "output": "y"}, 0.999, True),
+        ({"metric": "cosine_worst", "at_least": 0.9, "output": "y"}, 0.8, False),
+        # Measured before there was a number for the worst sample: then cosine was that.
+        ({"metric": "cosine_worst", "at_least": 0.9, "output": "z"}, 0.9, True),
         ({"metric": "snr_db", "at_least": 30}, 20.0, False),
         ({"metric": "max_abs_error", "at_most": 0.2}, 0.5, False),
         ({"metric": "max_abs_error", "at_most": 0.5}, 0.5, True),
@@ -124,6 +129,12 @@ def test_an_output_for_which_a_metric_has_no_meaning_is_left_out() -> None:
     assert (verdict.value, verdict.met) == (0.8, True)
 
 
+def test_every_metric_can_be_judged() -> None:
+    for metric in Metric:
+        (verdict,) = judge([Gate(metric=metric, at_least=-1e9)], TWO)
+        assert verdict.met is (metric is not Metric.TOP1_AGREEMENT)
+
+
 def test_exactly_equal_outputs_meet_any_signal_to_noise_ratio() -> None:
     exact = report(output("y", exact=True, snr_db=None))
     (verdict,) = judge([Gate.model_validate({"metric": "snr_db", "at_least": 300})], exact)
@@ -139,3 +150,11 @@ def test_a_gate_of_another_target_is_not_judged() -> None:
 def test_a_gate_is_told_in_the_words_of_the_command_line() -> None:
     gate = {"metric": "cosine", "at_least": 0.9, "at_most": 1, "output": "y"}
     assert describe(Gate.model_validate(gate)) == "cosine >= 0.9 and cosine <= 1 on output y"
+
+
+@pytest.mark.parametrize(
+    ("bound", "told"), [(0.99999999, "0.99999999"), (123456789, "123456789"), (1e-7, "1e-07")]
+)
+def test_a_gate_that_is_signed_has_every_digit(bound: float, told: str) -> None:
+    gate = Gate.model_validate({"metric": "max_abs_error", "at_most": bound})
+    assert describe(gate) == f"max_abs_error <= {told}"

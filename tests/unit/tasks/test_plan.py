@@ -133,3 +133,22 @@ def test_a_gate_may_wait_for_a_node_that_measures_if_the_build_may_wait_at_all()
     assert plan_target(spec(gates=[waits], wait_for_node=60), GPU, nodes).stages == tuple(Stage)
     with pytest.raises(InvalidRequest):
         plan_target(spec(gates=[waits]), GPU, nodes)
+
+
+@pytest.mark.parametrize("wait", [0, 3600])
+def test_nobody_waits_for_a_backend_that_this_version_has_no_code_for(wait: int) -> None:
+    target = Target.parse("tensorrt@sm_90")
+    asked = spec(targets=[str(target)], wait_for_node=wait)
+
+    with pytest.raises(NotServed) as refused:
+        plan_target(asked, target, [live()])
+
+    assert refused.value.code == "backend_not_in_version"
+    assert "tensorrt-rtx" in refused.value.fix
+
+
+def test_a_node_of_a_newer_version_may_have_it_all_the_same() -> None:
+    target = Target.parse("tensorrt@sm_90")
+    newer = live(version="10", backend="tensorrt", arch="sm_90")
+
+    assert plan_target(spec(targets=[str(target)]), target, [newer]).version == "10"

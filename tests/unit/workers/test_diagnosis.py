@@ -172,6 +172,12 @@ SEEN: list[tuple[Runtime, str, str]] = [
         "INVALID_ARGUMENT : Got invalid dimensions for input: x for the following indices",
         "shape_mismatch",
     ),
+    (ORT, "running Conv node. Status Message: Invalid input shape: {192}", "shape_mismatch"),
+    (
+        ORT,
+        "Pad reflect: post-pad (64) exceeds maximum allowed (15) for axis 1. Input shape:{1,16}",
+        "shape_mismatch",
+    ),
     (ORT, "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : std::bad_alloc", "out_of_memory"),
     (ORT, "The model has exceeded maximum protobuf size of 2GB", "model_too_large"),
 ]

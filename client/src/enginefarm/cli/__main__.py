@@ -1,6 +1,6 @@
 """``python -m enginefarm.cli``: the same as the ``enginefarm`` command."""
 
-from enginefarm.cli.app import main
+from enginefarm.cli import main
 
 if __name__ == "__main__":
     main()

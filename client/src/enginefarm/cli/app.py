@@ -16,9 +16,20 @@ from typing import Annotated
 import typer
 
 from enginefarm import __version__
-from enginefarm.cli import artifacts, builds, fleet, models, run_engine, submit, trust, watch
+from enginefarm.cli import (
+    artifacts,
+    builds,
+    fleet,
+    logs,
+    models,
+    report,
+    run_engine,
+    submit,
+    trust,
+    watch,
+)
 from enginefarm.cli.exit_codes import ExitCode, exit_code_of
-from enginefarm.cli.output import print_error, say
+from enginefarm.cli.output import let_every_letter_out, print_error, say
 from enginefarm.cli.settings import read_settings, wants_traceback
 from enginefarm.errors import FarmError, InvalidRequest
 
@@ -28,6 +39,7 @@ app = typer.Typer(
     "run them.",
     add_completion=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 app.command("submit")(submit.submit)
@@ -36,7 +48,8 @@ app.command("list")(builds.list_builds)
 app.command("show")(builds.show)
 app.command("cancel")(builds.cancel)
 app.command("bump")(builds.bump)
-app.command("logs")(builds.logs)
+app.command("logs")(logs.logs)
+app.command("report")(report.report)
 app.command("pull")(artifacts.pull)
 app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)
@@ -50,7 +63,9 @@ app.command("trust")(trust.trust)
 def _start(
     ctx: typer.Context,
     *,
-    url: Annotated[str | None, typer.Option("--url", help="The farm's address.")] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", metavar="URL", help="The farm's address.")
+    ] = None,
     version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
 ) -> None:
     if version:
@@ -62,15 +77,11 @@ def _start(
     ctx.obj = read_settings(url)
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    """Run the command line and end the process with its exit code."""
-    sys.exit(invoke(sys.argv[1:] if args is None else args))
-
-
 def invoke(args: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
+    let_every_letter_out()
     try:
-        return int(app(list(args), standalone_mode=False) or ExitCode.OK)
+        return int(app(list(args), prog_name="enginefarm", standalone_mode=False) or ExitCode.OK)
     except BrokenPipeError:
         # The reader of our output has gone; what it has not read, it does not want.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -103,10 +114,13 @@ def _told(error: Exception) -> tuple[FarmError, ExitCode]:
 
 
 def _usage(error: typer.TyperException) -> FarmError:
+    said = error.format_message().strip().replace(": Value error, ", ": ")
+    where = getattr(error, "ctx", None)
+    command = "enginefarm" if where is None else where.command_path
     return InvalidRequest(
-        f"{error.format_message().rstrip('.')}.",
+        said if said.endswith(("?", "!")) else f"{said.rstrip('.')}.",
         code="usage",
-        fix="See what there is with: enginefarm COMMAND --help",
+        fix=f"See what there is with: {command} --help",
     )
 
 

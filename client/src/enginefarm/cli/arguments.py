@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
-from enginefarm.digest import is_digest
+from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile import parse_shape_range
-from enginefarm.spec import Metric, Profile, ShapeRange
+from enginefarm.spec import Gate, Metric, Profile, ShapeRange, SyntheticInput
+from enginefarm.spec_errors import explain
 from enginefarm.target import Target
 
 _GATE = re.compile(
@@ -24,6 +26,7 @@ _GATE = re.compile(
     r"\s*(?P<sign>>=|<=)\s*(?P<bound>[^\s]+)$"
 )
 _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
+_BARE = re.compile(r"^[0-9a-fA-F]{64}$")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 Value = TypeVar("Value")
 
@@ -79,6 +82,31 @@ def synthetic(texts: Iterable[str]) -> dict[str, JsonValue]:
     return dict(pairs)
 
 
+def made_up(texts: Iterable[str]) -> dict[str, SyntheticInput]:
+    """Read as :func:`synthetic`, and refuse what cannot be right."""
+    read = {}
+    for name, how in synthetic(texts).items():
+        try:
+            read[name] = SyntheticInput.model_validate(how)
+        except ValidationError as error:
+            raise _of_input(name, explain(error, SyntheticInput)) from error
+    return read
+
+
+def shapes(texts: Iterable[str]) -> dict[str, list[int]]:
+    """Read ``name=1x3x320x480``, one shape for each input."""
+    read: dict[str, list[int]] = {}
+    for text in texts:
+        for part in text.split(","):
+            name, equals, shape = part.strip().rpartition("=")
+            if not equals or not name or ":" in shape:
+                raise _refusal("--shape", part, "x=1x3x320x480")
+            if name in read:
+                raise _twice("--shape", name)
+            read[name] = list(parse_shape_range(shape).opt)
+    return read
+
+
 def seconds(text: str) -> int:
     """Read a duration: ``90``, ``10m``, ``2h``, ``1d``."""
     match = _DURATION.match(text.strip())
@@ -89,7 +117,25 @@ def seconds(text: str) -> int:
 
 def is_reference(text: str) -> bool:
     """Tell whether an argument names something the farm has, rather than a file."""
-    return is_digest(text) or text.startswith("sha256:")
+    return text.startswith("sha256:") or (_BARE.match(text) is not None and not Path(text).exists())
+
+
+def digest(text: str) -> str:
+    """Read a digest, also one that is written without ``sha256:``.
+
+    Raises:
+        InvalidRequest: it is none (code ``invalid_digest``).
+    """
+    return f"sha256:{text.lower()}" if _BARE.match(text) else require_digest(text)
+
+
+def gate_text(gate: Gate) -> str:
+    """Return a gate as it is written."""
+    place = f"{gate.target}:" if gate.target else ""
+    name = f"{gate.metric}[{gate.output}]" if gate.output else str(gate.metric)
+    bounds = ((">=", gate.at_least), ("<=", gate.at_most))
+    said = ((sign, repr(bound).removesuffix(".0")) for sign, bound in bounds if bound is not None)
+    return " ".join(f"{place}{name}{sign}{bound}" for sign, bound in said)
 
 
 def _gate(text: str, if_unmeasured: str) -> JsonValue:
@@ -125,11 +171,7 @@ def _pairs(
         if not equals or not name:
             raise _refusal(flag, text, example)
         if name in pairs:
-            raise InvalidRequest(
-                f"{flag} names {name[:80]!r} twice.",
-                code="named_twice",
-                fix="Keep one of them.",
-            )
+            raise _twice(flag, name)
         try:
             pairs[name] = read(value)
         except ValueError as error:
@@ -149,6 +191,24 @@ def _scalar(text: str) -> JsonValue:
 def _synthetic(text: str) -> JsonValue:
     low, colon, high = text.partition(":")
     return {"low": float(low), "high": float(high)} if colon else {"value": float(text)}
+
+
+def _twice(flag: str, name: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{flag} names {name[:80]!r} twice.",
+        code="named_twice",
+        fix="Keep one of them.",
+    )
+
+
+def _of_input(name: str, error: InvalidRequest) -> InvalidRequest:
+    """Name the input in an error about how to make it up."""
+    return InvalidRequest(
+        f"The input {name[:80]!r} cannot be made up like this.",
+        code=error.code,
+        why=error.why,
+        fix="Write it like ids=0:30521 or sr=16000.",
+    )
 
 
 def _refusal(flag: str, text: str, example: str) -> InvalidRequest:

@@ -8,34 +8,42 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue
 
+from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.display import download_progress
+from enginefarm.cli.figures import size
 from enginefarm.cli.output import Json, print_json, say, stderr
-from enginefarm.cli.results import size
-from enginefarm.cli.session import connect, settings_of
+from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.digest import hex_of
 from enginefarm.install import BlobCache, Installed, verify_folder
 from enginefarm.install import pull as install
 from enginefarm.trust import read_trust
 
-Trust = Annotated[Path | None, typer.Option(help="The trust file: the public keys to verify with.")]
+Trust = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The trust file: the public keys to verify with."),
+]
 
 
 def pull(
     ctx: typer.Context,
-    digest: Annotated[str, typer.Argument(help="The artifact's digest.")],
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact's digest.")],
     folder: Annotated[
-        Path | None, typer.Argument(help="Where to put it; absent: engine-<digest>.")
+        Path | None,
+        typer.Argument(metavar="FOLDER", help="Where to put it; absent: engine-<digest>."),
     ] = None,
     *,
     trust: Trust = None,
-    cache: Annotated[Path | None, typer.Option(help="Where fetched files are kept.")] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where fetched files are kept.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Fetch an artifact by its digest, verify it, and show it only if it is what was signed."""
-    settings = settings_of(ctx)
+    """Fetch an artifact by its digest, and verify it."""
+    settings, digest = settings_of(ctx), read_digest(digest)
     keys = read_trust(settings.require_trust(trust)).keys
     place = folder or Path(f"engine-{hex_of(digest)[:12]}")
-    with connect(ctx) as farm, download_progress(stderr()) as told:
+    kept = "what was fetched is kept, and the next pull goes on from there"
+    with connect(ctx) as farm, told_if_interrupted(kept), download_progress(stderr()) as told:
         installed = install(
             farm.artifacts,
             digest,
@@ -48,19 +56,22 @@ def pull(
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="A folder that pull has made.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that pull has made.")],
     ctx: typer.Context,
     *,
     trust: Trust = None,
-    digest: Annotated[str | None, typer.Option(help="Also: it must be this artifact.")] = None,
+    digest: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Also: it must be this artifact.")
+    ] = None,
     allow_extra: Annotated[
         bool, typer.Option("--allow-extra", help="Other files may stand beside it.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell, offline, whether a folder still is to the byte what was signed."""
+    """Tell, offline, whether a folder is what was signed."""
     keys = read_trust(settings_of(ctx).require_trust(trust)).keys
-    installed = verify_folder(folder, keys, digest=digest, allow_extra=allow_extra)
+    wanted = None if digest is None else read_digest(digest)
+    installed = verify_folder(folder, keys, digest=wanted, allow_extra=allow_extra)
     _print(installed, as_json=as_json)
 
 

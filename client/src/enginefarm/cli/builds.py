@@ -1,8 +1,8 @@
-"""``enginefarm list``, ``show``, ``cancel``, ``bump`` and ``logs``."""
+"""``enginefarm list``, ``show``, ``cancel`` and ``bump``."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Iterator
 from typing import Annotated
 
 import typer
@@ -10,23 +10,35 @@ import typer
 from enginefarm.cli import arguments
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.session import connect
-from enginefarm.cli.tables import builds_table, jobs_table
+from enginefarm.cli.tables import builds_table, jobs_table, when
 from enginefarm.cli.watch import Build, show_result
-from enginefarm.client import FarmClient
-from enginefarm.errors import NotFound
+from enginefarm.profile import as_flags
 from enginefarm.state import BuildState
-from enginefarm.views import BuildView, JobView
+from enginefarm.views import BuildView
 
 
 def list_builds(  # noqa: PLR0913 - one parameter for each filter
     ctx: typer.Context,
     *,
-    state: Annotated[list[BuildState] | None, typer.Option(help="Repeatable.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only of the model of this digest.")] = None,
-    target: Annotated[str | None, typer.Option("--target", "-t", help="Only with this.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="key=value. Repeatable.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="next_cursor of the page before.")] = None,
+    state: Annotated[
+        list[BuildState] | None,
+        typer.Option(metavar="STATE", help=f"One of {', '.join(BuildState)}. Repeatable."),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="Only of the model of this digest.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", metavar="TARGET", help="Only with this.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only with this. Repeatable.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=200, metavar="COUNT", help="How many at most.")
+    ] = 20,
+    cursor: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Where the page before ended.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List builds, newest first."""
@@ -35,7 +47,7 @@ def list_builds(  # noqa: PLR0913 - one parameter for each filter
             limit=limit,
             cursor=cursor,
             states=state or [],
-            model=model,
+            model=None if model is None else arguments.digest(model),
             target=target,
             labels=arguments.labels(label or []),
         )
@@ -54,7 +66,8 @@ def show(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
         if as_json:
             print_json(view)
             return
-        say(f"{view.id}  {view.state}  {view.model_name}  {view.model}")
+        for line in _asked(view):
+            say(line)
         stdout().print(jobs_table(view))
         show_result(farm, view)
 
@@ -62,15 +75,18 @@ def show(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
 def cancel(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
     """Cancel a build; its running jobs end within seconds."""
     with connect(ctx) as farm:
-        view = farm.builds.cancel(build)
+        before = farm.builds.get(build)
+        view = before if before.state.terminal else farm.builds.cancel(build)
     if as_json:
         print_json(view)
     else:
         say(f"{view.id} {view.state}")
+    if before.state.terminal:
+        remark("it was already over; nothing was cancelled")
 
 
 def bump(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
-    """Put a build before all others of your tenant; what runs already goes on."""
+    """Put a build before all others of your tenant."""
     with connect(ctx) as farm:
         view = farm.builds.bump(build)
     if as_json:
@@ -79,47 +95,15 @@ def bump(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
         say(f"{view.id} {view.state}, first in line")
 
 
-def logs(
-    ctx: typer.Context,
-    build: Build,
-    *,
-    job: Annotated[str | None, typer.Option(help="Only this job's.")] = None,
-    attempt: Annotated[int | None, typer.Option(min=1, help="Only this attempt's.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Print the logs of a build's attempts."""
-    with connect(ctx) as farm:
-        found = _logs(farm, farm.builds.get(build), job, attempt)
-    if as_json:
-        print_json(
-            [
-                {"job": each.id, "stage": each.stage, "attempt": number, "log": text}
-                for each, number, text in found
-            ]
-        )
-        return
-    for each, number, text in found:
-        if len(found) > 1:
-            say(f"== {each.target} {each.stage} {each.id} attempt {number}")
-        # A log is the build's own words; nothing is added, wrapped or coloured.
-        sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
-
-
-def _logs(
-    farm: FarmClient, build: BuildView, job: str | None, attempt: int | None
-) -> list[tuple[JobView, int, str]]:
-    wanted = [
-        (each, tried.number)
-        for each in build.jobs
-        if job in (None, each.id)
-        for tried in each.attempts
-        if attempt in (None, tried.number)
-    ]
-    if not wanted and (job is not None or attempt is not None):
-        raise NotFound(
-            f"Build {build.id} has no such attempt.",
-            code="unknown_attempt",
-            why="The job is not one of its own, or has not been tried that often.",
-            fix=f"See its jobs with: enginefarm show {build.id}",
-        )
-    return [(each, number, farm.builds.log(each.id, number)) for each, number in wanted]
+def _asked(build: BuildView) -> Iterator[str]:
+    """Yield what was asked for, and when."""
+    yield f"{build.id}  {build.state}  {build.model_name}"
+    yield f"model     {build.model}"
+    ended = "" if build.finished_at is None else f", over {when(build.finished_at)}"
+    yield f"asked for {when(build.created_at)}{ended}, priority {build.priority}"
+    if build.labels:
+        yield f"labels    {', '.join(f'{name}={value}' for name, value in build.labels.items())}"
+    for profile in build.spec.profiles:
+        yield f"profile   {as_flags(profile)}"
+    for gate in build.spec.gates:
+        yield f"gate      {arguments.gate_text(gate)}"

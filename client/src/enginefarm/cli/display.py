@@ -40,6 +40,10 @@ _STYLE = {
     JobState.RUNNING: "cyan",
 }
 
+_ROOMY = 100
+_BESIDE = 20 + 9 + 4 + 9 + 5  # the other columns and what stands between them
+_STATE = len("succeeded (cached)")
+
 
 def follow(
     farm: FarmClient,
@@ -102,10 +106,16 @@ class _Elapsed(ProgressColumn):
 
 
 class _Phase(ProgressColumn):
-    """What a job does now, in the colour of its state."""
+    """What a job does now, in the colour of its state and on one line."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self._room = room
 
     def render(self, task: Task) -> Text:
-        return Text(str(task.fields.get("phase", "")), style=task.fields.get("style", "white"))
+        text = Text(str(task.fields.get("phase", "")), style=task.fields.get("style", "white"))
+        text.truncate(self._room, overflow="ellipsis")
+        return text
 
 
 class _Bars:
@@ -113,13 +123,14 @@ class _Bars:
 
     def __init__(self, console: Console) -> None:
         self._bars: dict[str, TaskID] = {}
+        bar = 24 if console.width >= _ROOMY else 8
         self._progress = Progress(
             TextColumn("{task.fields[target]}", style="bold", markup=False),
             TextColumn("{task.description:<9}", markup=False),
-            BarColumn(bar_width=24, complete_style="cyan", finished_style="green"),
+            BarColumn(bar_width=bar, complete_style="cyan", finished_style="green"),
             TextColumn("{task.fields[percent]:>4}", markup=False),
             _Elapsed(),
-            _Phase(),
+            _Phase(max(console.width - bar - _BESIDE, _STATE)),
             console=console,
             refresh_per_second=8,
         )

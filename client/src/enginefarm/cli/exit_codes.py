@@ -43,17 +43,29 @@ MEANING: dict[ExitCode, str] = {
     ExitCode.NOT_FOUND: "Your tenant has nothing of that name.",
     ExitCode.NOT_ALLOWED: "No key, a key that is not valid, or one without the scope.",
     ExitCode.BAD_INPUT: "A model, dataset, profile or option was refused.",
-    ExitCode.FARM_UNAVAILABLE: "The farm does not answer, or a part of it is away. Try again.",
+    ExitCode.FARM_UNAVAILABLE: "No farm answers, or a part of it is away. Try again.",
     ExitCode.CANCELLED: "The build was watched and somebody cancelled it.",
     ExitCode.NOT_SERVED: "No live node can do what a target needs.",
     ExitCode.CONFLICT: "The request contradicts what is already there.",
-    ExitCode.THIS_MACHINE: "This machine lacks room, a right, or an optional package.",
+    ExitCode.THIS_MACHINE: "This machine lacks room, a right, a package or the engine's runtime.",
     ExitCode.INTERRUPTED: "Ctrl-C. A build that was watched goes on.",
 }
 """One line for each; the page docs/use/exit-codes.md says the same, which a test proves."""
 
 _BY_CODE = {
+    # What stands on the command line cannot be read at all; what is read and refused is BAD_INPUT.
+    "invalid_argument": ExitCode.USAGE,
+    "invalid_digest": ExitCode.USAGE,
+    "invalid_target": ExitCode.USAGE,
+    "named_twice": ExitCode.USAGE,
+    "profile_syntax": ExitCode.USAGE,
+    "usage": ExitCode.USAGE,
+    # Whoever answers is not the farm.
+    "unavailable": ExitCode.FARM_UNAVAILABLE,
+    "unexpected_answer": ExitCode.FARM_UNAVAILABLE,
+    "unexpected_redirect": ExitCode.FARM_UNAVAILABLE,
     "disk_full": ExitCode.THIS_MACHINE,
+    "engine_load_failed": ExitCode.THIS_MACHINE,
     "extra_missing": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
 }

@@ -6,7 +6,9 @@ cursor, and without markup.
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import sys
 from typing import Annotated
 
@@ -15,10 +17,17 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.text import Text
 
+from enginefarm.cli.fixes import fix_in_words
 from enginefarm.errors import FarmError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 _WIDE = 160
+# What steers a terminal and JSON leaves as it is: DEL, the C1 controls, the order of letters.
+_STEERING = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_SEQUENCE = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, the cursor
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # the title of the window
+)
 
 
 def stdout() -> Console:
@@ -33,7 +42,9 @@ def stderr() -> Console:
 
 def print_json(value: object) -> None:
     """Print one JSON document on one line."""
-    sys.stdout.write(json.dumps(_plain(value), ensure_ascii=False) + "\n")
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(_plain(value), ensure_ascii=not unicode)
+    sys.stdout.write(_STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
     sys.stdout.flush()
 
 
@@ -54,7 +65,8 @@ def print_error(error: FarmError, *, as_json: bool) -> None:
     console = stderr()
     head = Text("error: ", style="bold red")
     console.print(head + Text(clean(f"{error.message} [{error.code}]")), soft_wrap=True)
-    for label, sentence in (("why", error.why), ("fix", error.fix)):
+    fix = fix_in_words(error.code, error.fix, error.context)
+    for label, sentence in (("why", error.why), ("fix", fix)):
         if sentence:
             console.print(Text(f"  {label}: {clean(sentence)}"), soft_wrap=True)
 
@@ -65,6 +77,18 @@ def clean(text: str) -> str:
         char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}"
         for char in text
     )
+
+
+def clean_log(text: str) -> str:
+    """Return a log without what would steer a terminal: a model may have written it."""
+    return clean(_SEQUENCE.sub("", text.replace("\r\n", "\n")))
+
+
+def let_every_letter_out() -> None:
+    """Let what the terminal's encoding lacks be a question mark rather than a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _plain(value: object) -> object:

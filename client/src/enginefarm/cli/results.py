@@ -5,36 +5,43 @@ A number that was not measured is absent, and the reason stands below the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
-from rich.table import Table
+from pydantic import JsonValue
 from rich.text import Text
 
+from enginefarm.cli.figures import rounded, size
+from enginefarm.cli.fixes import fix_in_words
+from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
-from enginefarm.state import ArtifactState, JobState
+from enginefarm.state import ArtifactState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, TargetView
 
-NONE = "–"  # noqa: RUF001 - a dash on purpose: nothing was measured
-_SHORT = len("sha256:") + 12
+__all__ = ["NONE", "result_lines", "result_table", "short", "size"]
+
+_HEADS = (Column("target", head=True), Column("state", head=True))
+_NUMBERS = tuple(
+    Column(name, right=True) for name in ("engine", "build", "cosine", "max error", "P50", "P99")
+)
+_LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[-+]?\d+)?\b")
+NOISY = "~"
 
 
-def result_table(farm: FarmClient, build: BuildView) -> Table:
+def result_table(farm: FarmClient, build: BuildView) -> Grid:
     """Return the table of a build's targets."""
     title = Text(f"{clean(build.model_name)}  {build.state}")
-    table = Table(title=title, title_justify="left")
-    for heading in ("target", "state"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("engine", "build", "cosine", "max error", "P50", "P99"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("digest", no_wrap=True)
+    grid = Grid((*_HEADS, *_NUMBERS, Column("digest")), title=title, framed=True)
     artifacts = _artifacts(farm, build)
     for target in build.targets:
         artifact = artifacts.get(target.artifact or "")
-        table.add_row(str(target.target), _state(target), *_numbers(artifact), _short(target))
-    return table
+        # The whole digest stands in the line below the table that says how to fetch it.
+        digest = NONE if target.artifact is None else short(target.artifact)
+        grid.add(str(target.target), _state(build, target), *_numbers(artifact), digest)
+    return grid
 
 
 def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
@@ -49,6 +56,8 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
         if target.artifact_state is ArtifactState.PUBLISHED:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
+        elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
+            lines.append(f"{target.target}: enginefarm report {target.artifact}")
     if not artifacts and any(target.artifact for target in build.targets):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
@@ -74,39 +83,55 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
         yield f"not measured: {report.reason or 'no reason given'}"
     for verdict in report.gates:
         if not verdict.met:
-            yield f"gate not met: {verdict.gate} ({verdict.reason or f'it is {verdict.value}'})"
+            seen = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
+            yield f"gate not met: {verdict.gate} ({verdict.reason or f'it is {seen}'})"
+    if report.accuracy is not None and report.accuracy.synthetic:
+        yield f"accuracy on made-up inputs ({report.accuracy.data}), not on an evaluation dataset"
+    if report.accuracy is not None:
+        yield from (f"accuracy: {note}" for note in report.accuracy.notes)
+    usual = _usual(report)
+    if usual is not None and is_noisy(usual):
+        yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
 
 
-def size(count: int) -> str:
-    """Return a size in bytes as a person reads it."""
-    value, units = float(count), ["B", "kB", "MB", "GB", "TB"]
-    while value >= 1000 and len(units) > 1:  # noqa: PLR2004 - SI units
-        value /= 1000
-        units.pop(0)
-    return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
+def is_noisy(latency: LatencyReport) -> bool:
+    """Tell whether whoever measured it has doubts."""
+    return not latency.stable or bool(_doubts(latency))
 
 
-def short(digest: str) -> str:
-    """Return the beginning of a digest: enough for the eye, not enough to fetch by."""
-    return f"{digest[:_SHORT]}…"
+def noise(latency: LatencyReport) -> str:
+    """Return why a latency is in doubt."""
+    doubts = _doubts(latency)
+    if not latency.stable and not any("settled" in doubt for doubt in doubts):
+        doubts.insert(0, "its median had not settled before the time limit")
+    return "; ".join(doubts)
 
 
-def _state(target: TargetView) -> Text:
+def _doubts(latency: LatencyReport) -> list[str]:
+    # What the inputs were is a fact like others, and no doubt.
+    return [note for note in latency.notes if not note.startswith("inputs: ")]
+
+
+def _state(build: BuildView, target: TargetView) -> Text:
     if target.artifact_state is not None:
         style = "green" if target.artifact_state is ArtifactState.PUBLISHED else "red"
-        text = f"{target.artifact_state}{' (cached)' if target.cached else ''}"
-        return Text(text, style=style)
+        return Text(f"{target.artifact_state}{_from_cache(build, target)}", style=style)
     style = "red" if target.state is JobState.FAILED else "yellow"
     return Text(str(target.state), style=style)
 
 
-def _short(target: TargetView) -> str:
-    return NONE if target.artifact is None else short(target.artifact)
+def _from_cache(build: BuildView, target: TargetView) -> str:
+    """Say how much of a target was not made by this build; an engine may be measured anew."""
+    jobs = [job for job in build.jobs if job.target == target.target]
+    cached = {job.stage for job in jobs if job.cached_from is not None}
+    if jobs and len(cached) == len(jobs):
+        return " (all cached)"
+    return " (engine cached)" if Stage.COMPILE in cached else ""
 
 
 def _numbers(artifact: ArtifactView | None) -> tuple[str, ...]:
     if artifact is None or artifact.report is None:
-        return (NONE,) * 6
+        return (NONE,) * len(_NUMBERS)
     report = artifact.report
     return (
         size(report.compile.engine_bytes),
@@ -132,11 +157,26 @@ def _usual(report: BuildReport) -> LatencyReport | None:
 def _latency(report: LatencyReport | None) -> tuple[str, str]:
     if report is None:
         return NONE, NONE
-    times = report.end_to_end_ms
-    return f"{times.p50:.2f} ms", f"{times.p99:.2f} ms"
+    times, mark = report.end_to_end_ms, NOISY if is_noisy(report) else ""
+    return f"{mark}{times.p50:.2f} ms", f"{mark}{times.p99:.2f} ms"
 
 
 def _failure(target: TargetView, failure: Failure) -> list[str]:
     head = f"{target.target}: {failure.message} [{failure.code}]"
-    rest = (("why", failure.why), ("fix", failure.fix))
+    found = list(_findings(failure.context))
+    if len(found) > 1:
+        return [head, *found]
+    why = _LONG_NUMBER.sub(lambda number: rounded(float(number[0])), failure.why)
+    rest = (("why", why), ("fix", fix_in_words(failure.code, failure.fix, failure.context)))
     return [head, *(f"  {label}: {text}" for label, text in rest if text)]
+
+
+def _findings(context: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield all that the check stage found, the grave first; the failure's own words tell one."""
+    rows = context.get("findings")
+    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    for number, row in enumerate(sorted(found, key=lambda row: row.get("severity") != "error"), 1):
+        where = f" At: {row['where']}." if row.get("where") else ""
+        yield f"  {number}. {row.get('severity')}: {row.get('message')}{where} [{row.get('code')}]"
+        if row.get("fix"):
+            yield f"     fix: {row['fix']}"

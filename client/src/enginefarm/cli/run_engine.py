@@ -1,7 +1,7 @@
 """``enginefarm run``: try an engine that was pulled, after verifying it, on made-up inputs.
 
 An engine is code, so nothing is loaded that has not been verified in the same breath. numpy and
-onnxruntime belong to the optional extra ``enginefarm[run]`` and are imported by name, late: every
+onnxruntime belong to the optional extra ``run`` and are imported by name, late: every
 other command works without them.
 """
 
@@ -19,10 +19,11 @@ from pydantic import JsonValue
 from enginefarm.cli import arguments
 from enginefarm.cli.artifacts import Trust
 from enginefarm.cli.output import Json, print_json, say
+from enginefarm.cli.run_shapes import shapes_of_run, unknown_input
 from enginefarm.cli.session import settings_of
 from enginefarm.errors import FarmError, InvalidRequest, NotServed
 from enginefarm.install import Installed, verify_folder
-from enginefarm.manifest import EngineConfig
+from enginefarm.spec import SyntheticInput
 from enginefarm.trust import read_trust
 
 _RUNS = "onnxruntime@cpu"
@@ -36,36 +37,76 @@ _DTYPES = {
 }
 
 
-def run(
+def run(  # noqa: PLR0913 - one parameter for each option
     ctx: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="A folder that pull has made.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that pull has made.")],
     *,
     trust: Trust = None,
-    shape: Annotated[list[str] | None, typer.Option(help="input=1x3x320x480. Repeatable.")] = None,
-    synthetic: Annotated[
-        list[str] | None, typer.Option(help="ids=0:30521 or sr=16000. Repeatable.")
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=SHAPE", help="As x=1x3x320x480. Repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the made-up inputs.")] = 0,
+    outside_profile: Annotated[
+        bool, typer.Option("--outside-profile", help="Also a shape that it was not built for.")
+    ] = False,
+    synthetic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="INPUT=VALUES", help="As ids=0:30521 or sr=16000. Repeatable."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="NUMBER", help="Seed of the made-up inputs.")
+    ] = 0,
     as_json: Json = False,
 ) -> None:
-    """Run an onnxruntime engine once on made-up inputs and show what comes out."""
+    """Run an onnxruntime engine once on made-up inputs."""
+    how = arguments.made_up(synthetic or [])
+    asked = arguments.shapes(shape or [])
     keys = read_trust(settings_of(ctx).require_trust(trust)).keys
     installed = verify_folder(folder, keys)
     if installed.config.target != _RUNS:
         raise _not_here(installed.config.target)
+    shapes = shapes_of_run(installed.config, asked, outside_profile=outside_profile)
     numpy, runtime = _extra("numpy"), _extra("onnxruntime")
-    session = runtime.InferenceSession(str(installed.engine), providers=["CPUExecutionProvider"])
-    inputs = _inputs(
-        numpy.random.default_rng(seed),
-        session.get_inputs(),
-        _usual_shapes(installed.config) | _shapes(shape or []),
-        arguments.synthetic(synthetic or []),
-    )
+    session = _session(runtime, installed)
+    inputs = _inputs(numpy.random.default_rng(seed), session.get_inputs(), shapes, how)
     started = time.perf_counter()
-    outputs = session.run(None, inputs)
+    outputs = _outputs(session, inputs)
     took = time.perf_counter() - started
     names = [output.name for output in session.get_outputs()]
     _print(installed, inputs, dict(zip(names, outputs, strict=True)), took, as_json=as_json)
+
+
+def _session(runtime: Any, installed: Installed) -> Any:  # noqa: ANN401 - ONNX Runtime's own
+    quiet = runtime.SessionOptions()
+    # What it refuses is told once, and by us.
+    quiet.log_severity_level = 4
+    engine = str(installed.engine)
+    try:
+        return runtime.InferenceSession(engine, quiet, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise FarmError(
+            f"The ONNX Runtime of this machine, {runtime.__version__}, does not load the engine.",
+            code="engine_load_failed",
+            why=f"{_first_line(error)}. It was built with {installed.config.backend_version}.",
+            fix=f"Install onnxruntime {installed.config.backend_version} or newer.",
+        ) from error
+
+
+def _outputs(session: Any, inputs: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - as above
+    try:
+        return list(session.run(None, inputs))
+    except Exception as error:
+        raise InvalidRequest(
+            "The engine does not run on these inputs.",
+            code="engine_run_failed",
+            why=f"{_first_line(error)}.",
+            fix="Give shapes and values that the model can take: --shape, --synthetic.",
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
 def _print(
@@ -100,17 +141,12 @@ def _inputs(
     generator: Any,  # noqa: ANN401 - a numpy generator, not imported here
     wanted: list[Any],
     shapes: dict[str, list[int]],
-    synthetic: dict[str, JsonValue],
+    synthetic: dict[str, SyntheticInput],
 ) -> dict[str, Any]:
     known = [each.name for each in wanted]
-    for name in [*shapes, *synthetic]:
+    for name in synthetic:
         if name not in known:
-            raise InvalidRequest(
-                f"The engine has no input {name[:80]!r}.",
-                code="unknown_input",
-                why=f"Its inputs are {', '.join(known)}.",
-                fix="Name one of these.",
-            )
+            raise unknown_input(name, known)
     made = {}
     for each in wanted:
         shape = shapes.get(each.name) or [dim if isinstance(dim, int) else 1 for dim in each.shape]
@@ -122,7 +158,7 @@ def _values(
     generator: Any,  # noqa: ANN401 - a numpy generator, not imported here
     wanted: Any,  # noqa: ANN401 - what onnxruntime says of an input
     shape: list[int],
-    how: JsonValue,
+    how: SyntheticInput | None,
 ) -> Any:  # noqa: ANN401 - a numpy array
     dtype = _DTYPES.get(wanted.type)
     if dtype is None:
@@ -133,35 +169,25 @@ def _values(
             fix="Load the engine in your own program.",
         )
     low, high = _bounds(how, floating="float" in dtype)
-    if "float" in dtype:
-        return generator.uniform(low, high, shape).astype(dtype)
-    return generator.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
+    try:
+        if "float" in dtype:
+            return generator.uniform(low, high, shape).astype(dtype)
+        return generator.integers(int(low), int(high), shape, endpoint=True).astype(dtype)
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise InvalidRequest(
+            f"No {dtype} values from {low:g} to {high:g} of the shape {shape} can be made up.",
+            code="input_not_made",
+            why=f"{_first_line(error)}.",
+            fix=f"Name other values, as --synthetic {wanted.name}=0:1, or a smaller --shape.",
+        ) from error
 
 
-def _bounds(how: JsonValue, *, floating: bool) -> tuple[float, float]:
-    if isinstance(how, dict):
-        low, high = how.get("low", how.get("value")), how.get("high", how.get("value"))
-        if isinstance(low, int | float) and isinstance(high, int | float):
-            return low, high
+def _bounds(how: SyntheticInput | None, *, floating: bool) -> tuple[float, float]:
+    if how is not None and how.value is not None:
+        return how.value, how.value
+    if how is not None and how.low is not None and how.high is not None:
+        return how.low, how.high
     return (-1.0, 1.0) if floating else (0, 1)
-
-
-def _usual_shapes(config: EngineConfig) -> dict[str, list[int]]:
-    """Return the shapes that the engine was made for, if it has a profile."""
-    shapes = {}
-    for name, bounds in (config.profiles[0] if config.profiles else {}).items():
-        usual = bounds.get("opt") if isinstance(bounds, dict) else None
-        if isinstance(usual, list):
-            shapes[name] = [int(dim) for dim in usual if isinstance(dim, int)]
-    return shapes
-
-
-def _shapes(texts: list[str]) -> dict[str, list[int]]:
-    return {
-        name: list(bounds.opt)
-        for profile in arguments.profiles(texts)
-        for name, bounds in profile.items()
-    }
 
 
 def _extra(name: str) -> ModuleType:
@@ -172,7 +198,7 @@ def _extra(name: str) -> ModuleType:
             f"This command needs {name}.",
             code="extra_missing",
             why="It is not installed here; the other commands do without it.",
-            fix="Install it with: pip install 'enginefarm[run]'",
+            fix="Install it in the folder of the source with: pip install './client[run]'",
         ) from error
 
 

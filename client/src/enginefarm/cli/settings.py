@@ -28,6 +28,9 @@ class ClientSettings:
     key: str | None = field(repr=False)
     trust: Path | None
     cache: Path
+    file: Path | None = None
+    withheld: str | None = None
+    """The address to which the file's key belongs, if that is another and the key stays here."""
 
     def require_url(self) -> str:
         """Return the farm's address.
@@ -73,10 +76,11 @@ def read_settings(
     """Read the settings; ``url`` is what the command line names."""
     env = os.environ if environment is None else environment
     home = Path(env["HOME"]) if env.get("HOME") else Path.home()
-    stored = _stored(folder or Path.cwd(), env, home)
+    path, stored = _stored(folder or Path.cwd(), env, home)
     chosen = url or env.get("ENGINEFARM_URL") or stored.get("url")
     key = env.get("ENGINEFARM_KEY")
-    if not key and chosen is not None and _same(chosen, stored.get("url")):
+    own = chosen is not None and _same(chosen, stored.get("url"))
+    if not key and own:
         key = stored.get("key")
     trust = env.get("ENGINEFARM_TRUST") or stored.get("trust")
     cache = env.get("ENGINEFARM_CACHE") or Path(env.get("XDG_CACHE_HOME") or home / ".cache")
@@ -85,6 +89,8 @@ def read_settings(
         key=key or None,
         trust=Path(trust) if trust else None,
         cache=Path(cache) if isinstance(cache, str) else cache / "enginefarm",
+        file=path,
+        withheld=stored.get("url", "no address") if stored.get("key") and not own else None,
     )
 
 
@@ -97,7 +103,7 @@ def _same(one: str, other: str | None) -> bool:
     return other is not None and one.rstrip("/") == other.rstrip("/")
 
 
-def _stored(folder: Path, env: Mapping[str, str], home: Path) -> dict[str, str]:
+def _stored(folder: Path, env: Mapping[str, str], home: Path) -> tuple[Path | None, dict[str, str]]:
     for path in _candidates(folder, env, home):
         try:
             # Whoever owns the file chooses where this user's models go.
@@ -106,8 +112,8 @@ def _stored(folder: Path, env: Mapping[str, str], home: Path) -> dict[str, str]:
             text = path.read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             continue
-        return _parse(path, text)
-    return {}
+        return path, _parse(path, text)
+    return None, {}
 
 
 def _candidates(folder: Path, env: Mapping[str, str], home: Path) -> Iterator[Path]:

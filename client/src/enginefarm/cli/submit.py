@@ -10,12 +10,14 @@ from pydantic import JsonValue, ValidationError
 from enginefarm.cli import arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.display import upload_progress
+from enginefarm.cli.models import told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
-from enginefarm.cli.session import connect
+from enginefarm.cli.session import connect, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
-from enginefarm.digest import require_digest
+from enginefarm.client.catalogue import require_npz
+from enginefarm.client.local_model import require_model_file
 from enginefarm.spec import BuildSpec, Profile, Unmeasured
 from enginefarm.spec_errors import explain as explain_invalid
 from enginefarm.views import BuildView
@@ -55,18 +57,22 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "labels": dict[str, JsonValue](arguments.labels(label or [])),
         "wait_for_node": arguments.seconds(wait_for_node),
     }
-    _refuse_what_is_misspelt(asked)
+    _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
-        asked |= {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
+        asked |= _sent(farm, model, name, evaluation)
         if dry_run or explain:
             _plan(farm, _spec(asked), explain=explain, as_json=as_json)
         else:
             _ask(farm, _spec(asked), idempotency_key, watch=watch, as_json=as_json)
 
 
-def _refuse_what_is_misspelt(asked: dict[str, JsonValue]) -> None:
-    """Tell it before a long upload, not after."""
+def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | None) -> None:
+    """Tell what is misspelt, and which file is not here, before a long upload and not after."""
     _spec({"model": f"sha256:{'0' * 64}", **asked})
+    if evaluation is not None and not arguments.is_reference(evaluation):
+        require_npz(Path(evaluation))
+    if not arguments.is_reference(model):
+        require_model_file(Path(model))
 
 
 def _spec(asked: dict[str, JsonValue]) -> BuildSpec:
@@ -83,18 +89,28 @@ def _plain(profiles: list[Profile]) -> JsonValue:
     ]
 
 
+def _sent(
+    farm: FarmClient, model: str, name: str | None, evaluation: str | None
+) -> dict[str, JsonValue]:
+    with told_if_interrupted("nothing was asked for, and no build was made"):
+        return {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
+
+
 def _model(farm: FarmClient, text: str, name: str | None) -> str:
     if arguments.is_reference(text):
-        return require_digest(text)
+        if name is not None:
+            remark("--name is not used: the farm has the model, under the name that it was sent by")
+        return arguments.digest(text)
     with upload_progress(stderr(), Path(text).name) as sent:
         view = farm.models.upload(Path(text), name=name, sent=sent)
     remark(f"model {view.name} {view.digest}" + (" (the farm has it already)" * view.existed))
+    told_name(view, name)
     return view.digest
 
 
 def _dataset(farm: FarmClient, text: str | None) -> str | None:
     if text is None or arguments.is_reference(text):
-        return None if text is None else require_digest(text)
+        return None if text is None else arguments.digest(text)
     with upload_progress(stderr(), Path(text).name) as sent:
         return farm.datasets.upload(Path(text), sent=sent).digest
 
@@ -108,7 +124,8 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
 
 
 def _ask(farm: FarmClient, spec: BuildSpec, key: str | None, *, watch: bool, as_json: bool) -> None:
-    build, existed = farm.builds.submit(spec, key)
+    with told_if_interrupted("the build may have been asked for; see: enginefarm list"):
+        build, existed = farm.builds.submit(spec, key)
     if watch:
         remark(f"build {build.id}")
         watch_to_its_end(farm, build.id, as_json=as_json)

@@ -10,46 +10,58 @@ from enginefarm.spec import Unmeasured
 
 _MANY = "Repeatable."
 
-Model = Annotated[str, typer.Argument(help="An .onnx file, or the digest of a model.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="An .onnx file, or the digest of a model.")
+]
 Targets = Annotated[
-    list[str], typer.Option("--target", "-t", help=f"backend@architecture. {_MANY}")
+    list[str],
+    typer.Option("--target", "-t", metavar="TARGET", help=f"backend@architecture. {_MANY}"),
 ]
 Profiles = Annotated[
     list[str] | None,
     typer.Option(
+        metavar="INPUT=SHAPES",
         help="input=min:opt:max, as x=1x3x160x160:1x3x320x480:4x3x960x960; other inputs after "
-        f"a comma. An input named again begins the next profile. {_MANY}"
+        f"a comma. An input named again begins the next profile. {_MANY}",
     ),
 ]
 Gates = Annotated[
     list[str] | None,
-    typer.Option(help=f"As 'cosine>=0.999' or 'onnxruntime@cpu:latency_p99_ms<=5'. {_MANY}"),
+    typer.Option(
+        metavar="GATE", help=f"As 'cosine>=0.999' or 'onnxruntime@cpu:latency_p99_ms<=5'. {_MANY}"
+    ),
 ]
 IfUnmeasured = Annotated[
-    Unmeasured, typer.Option(help="What a gate does when nothing can measure it.")
+    Unmeasured,
+    typer.Option(metavar="fail|wait", help="What a gate does when nothing can measure it."),
 ]
-Labels = Annotated[list[str] | None, typer.Option(help=f"key=value. {_MANY}")]
+Labels = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=f"key=value. {_MANY}")]
 Options = Annotated[
-    list[str] | None, typer.Option(help=f"As compile.optimization_level=3. {_MANY}")
+    list[str] | None,
+    typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
 Synthetic = Annotated[
     list[str] | None,
-    typer.Option(help=f"How to make an input up: ids=0:30521 or sr=16000. {_MANY}"),
+    typer.Option(
+        metavar="INPUT=VALUES", help=f"How to make an input up: ids=0:30521 or sr=16000. {_MANY}"
+    ),
 ]
 Evaluation = Annotated[
-    str | None, typer.Option(help="An .npz file of inputs, or the digest of a dataset.")
+    str | None,
+    typer.Option(metavar="FILE|DIGEST", help="An .npz file of inputs, or the digest of a dataset."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of made-up inputs.")]
-Name = Annotated[str | None, typer.Option(help="Name to show for the model.")]
-Priority = Annotated[int, typer.Option(min=0, max=9, help="0 is the most urgent.")]
+Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
+Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name to show for the model.")]
+Priority = Annotated[int, typer.Option(min=0, max=9, metavar="0-9", help="0 is the most urgent.")]
 WaitForNode = Annotated[
-    str, typer.Option(help="How long to wait for a node that serves a target: 10m, 2h.")
+    str,
+    typer.Option(metavar="TIME", help="How long to wait for a node that serves a target: 10m, 2h."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only plan; build nothing.")]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Plan, and say what differs from the nearest build.")
 ]
 IdempotencyKey = Annotated[
-    str | None, typer.Option(help="The same key asks for the same build only once.")
+    str | None, typer.Option(metavar="KEY", help="The same key asks for the same build only once.")
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Watch until it is over.")]

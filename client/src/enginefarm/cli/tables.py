@@ -2,130 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
-from rich.table import Table
-from rich.text import Text
-
-from enginefarm.cli.output import clean
-from enginefarm.cli.results import NONE, short, size
+from enginefarm.cli.figures import size, tensor
+from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
 from enginefarm.views import (
     BuildPage,
     BuildView,
+    JobView,
     ModelView,
     NodeView,
     PlannedJob,
     PlanView,
     TargetAvailability,
-    TensorView,
     TrustKey,
 )
 
-_WHOLE = {"build", "digest", "job", "key"}
 
-
-def builds_table(page: BuildPage) -> Table:
+def builds_table(page: BuildPage) -> Grid:
     """Return a page of builds."""
-    table = _table("build", "state", "model", "targets", "created")
+    grid = _grid("build!", "state!", "model~", "targets", "created")
     for build in page.items:
-        targets = ", ".join(f"{each.target} {each.state}" for each in build.targets)
+        targets = "\n".join(f"{each.target} {each.state}" for each in build.targets)
         row = (build.id, str(build.state), build.model_name, targets, when(build.created_at))
-        table.add_row(*cells(row))
-    return table
+        grid.add(*row)
+    return grid
 
 
-def jobs_table(build: BuildView) -> Table:
+def jobs_table(build: BuildView) -> Grid:
     """Return the jobs of a build."""
-    table = _table("target", "stage", "state", "attempt", "node", "job", "note")
+    names = ("target!", "stage!", "state!", "attempt#", "node", "started", "took#", "job", "note~")
+    grid = _grid(*names)
     for job in build.jobs:
         state = f"{job.state}{' (cached)' if job.cached_from else ''}"
         note = job.note or (job.failure.code if job.failure else "")
-        row = (job.target, job.stage, state, job.attempt, job.node or NONE, job.id, note)
-        table.add_row(*cells(row))
-    return table
+        row = (str(job.target), str(job.stage), state, str(job.attempt), job.node or NONE)
+        started = NONE if job.started_at is None else when(job.started_at)
+        grid.add(*row, started, _took(job), job.id, note)
+    return grid
 
 
-def plan_table(plan: PlanView) -> Table:
+def plan_table(plan: PlanView) -> Grid:
     """Return what a build would do, and for each miss what differs from the nearest build."""
-    table = _table("target", "version", "stage", "outcome", "where", "why")
+    grid = _grid("target!", "version", "stage!", "outcome!", "where~", "why~")
     for target in plan.targets:
         for job in target.jobs:
             where = job.source or ", ".join(job.nodes) or job.queue or NONE
-            row = (target.target, target.backend_version or NONE, job.stage, job.outcome, where)
-            table.add_row(*cells((*row, _why(job))))
+            row = (str(target.target), target.backend_version or NONE, str(job.stage), job.outcome)
+            grid.add(*row, where, _why(job))
         if not target.measured:
-            missing = (target.target, "", "benchmark", "not measured", "", target.reason or "")
-            table.add_row(*cells(missing))
-    return table
+            reason = target.reason or ""
+            grid.add(str(target.target), "", "benchmark", "not measured", "", reason)
+    return grid
 
 
-def models_table(models: Iterable[ModelView]) -> Table:
+def models_table(models: Iterable[ModelView]) -> Grid:
     """Return the models."""
-    table = _table("model", "size", "inputs", "opset", "nodes", "digest")
+    grid = _grid("model!", "size#", "inputs~", "opset#", "nodes#", "digest")
     for model in models:
         inputs = ", ".join(tensor(each) for each in model.inputs)
         opset = str(model.opsets.get("", model.opsets.get("ai.onnx", NONE)))
-        row = (model.name, size(model.size), inputs, opset, str(model.node_count), model.digest)
-        table.add_row(*cells(row))
-    return table
+        row = (model.name, size(model.size), inputs, opset, str(model.node_count))
+        grid.add(*row, Digest(model.digest))
+    return grid
 
 
-def nodes_table(nodes: Iterable[NodeView]) -> Table:
+def nodes_table(nodes: Iterable[NodeView]) -> Grid:
     """Return the nodes."""
-    table = _table("node", "state", "machine", "backends", "running", "seen")
+    grid = _grid("node!", "state!", "machine~", "backends~", "running~", "seen", "note~")
     for node in nodes:
         machine = f"{node.cores} cores, {size(node.memory_bytes)}, {node.cpu}"
         backends = ", ".join(f"{each.name} {each.version}" for each in node.backends)
         running = ", ".join(node.running) or NONE
-        state = f"{node.state}: {node.note}" if node.note else str(node.state)
-        row = (node.name, state, machine, backends, running, when(node.last_seen_at))
-        table.add_row(*cells(row))
-    return table
+        row = (node.name, str(node.state), machine, backends, running, when(node.last_seen_at))
+        grid.add(*row, node.note or "")
+    return grid
 
 
-def targets_table(targets: Iterable[TargetAvailability]) -> Table:
+def targets_table(targets: Iterable[TargetAvailability]) -> Grid:
     """Return the targets."""
-    table = _table("target", "versions", "built by", "measured by")
+    grid = _grid("target!", "versions~", "built by~", "measured by~")
     for target in targets:
-        lists = (target.versions, target.compiles, target.measures)
-        table.add_row(*cells((target.target, *(", ".join(each) or NONE for each in lists))))
-    return table
+        absent = NONE if target.in_this_version else "not in this version"
+        lists = (", ".join(each) or NONE for each in (target.compiles, target.measures))
+        grid.add(str(target.target), ", ".join(target.versions) or absent, *lists)
+    return grid
 
 
-def trust_table(keys: Iterable[TrustKey]) -> Table:
-    """Return the public keys."""
-    table = _table("key", "state", "speaks for", "from", "until")
+def trust_table(keys: Iterable[TrustKey]) -> Grid:
+    """Return the public keys; an id that is compared with the operator's is never cut."""
+    grid = _grid("key!", "state!", "speaks for~", "from", "until")
     for key in keys:
         state = "valid" if key.revoked_at is None else f"revoked {when(key.revoked_at)}"
         until = NONE if key.not_after is None else when(key.not_after)
-        row = (key.keyid, state, ", ".join(key.builders), when(key.not_before), until)
-        table.add_row(*cells(row))
-    return table
-
-
-def cells(row: Iterable[object]) -> Iterator[Text]:
-    """Return the cells of a row as they are: what a name contains is no markup."""
-    return (Text(clean(str(each))) for each in row)
-
-
-def tensor(view: TensorView) -> str:
-    """Return an input or output as text: ``x float32 [N, 3, ?, ?]``."""
-    dims = ", ".join("?" if dim is None else str(dim) for dim in view.shape)
-    return f"{view.name} {view.dtype} [{dims}]"
+        grid.add(key.keyid, state, ", ".join(key.builders), when(key.not_before), until)
+    return grid
 
 
 def when(time: datetime) -> str:
-    """Return a time as a person here reads it."""
-    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    """Return a time as a person here reads it, with its zone."""
+    return time.astimezone().isoformat(sep=" ", timespec="seconds")
 
 
-def _table(*headings: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in headings:
-        # What one copies is kept in one piece.
-        table.add_column(heading, overflow="fold", no_wrap=heading in _WHOLE)
-    return table
+def _took(job: JobView) -> str:
+    if job.started_at is None or job.finished_at is None:
+        return NONE
+    return f"{max(0.0, (job.finished_at - job.started_at).total_seconds()):.1f} s"
+
+
+def _grid(*headings: str) -> Grid:
+    """Return an empty grid; ``!`` heads a block, ``~`` may be broken, ``#`` is a number."""
+    return Grid(
+        tuple(
+            Column(name.rstrip("!~#"), free="~" in name, right="#" in name, head="!" in name)
+            for name in headings
+        )
+    )
 
 
 def _why(job: PlannedJob) -> str:

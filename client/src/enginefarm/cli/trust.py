@@ -24,10 +24,14 @@ from enginefarm.views import TrustView
 def trust(
     ctx: typer.Context,
     *,
-    save: Annotated[Path | None, typer.Option(help="Keep the keys in this file.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keep the keys in this file.")
+    ] = None,
     expect: Annotated[
         list[str] | None,
-        typer.Option(help="Refuse any key whose id is not one of these. Repeatable."),
+        typer.Option(
+            metavar="KEY", help="Refuse any key whose id is not one of these. Repeatable."
+        ),
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a file that names other keys.")

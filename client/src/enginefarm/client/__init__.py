@@ -7,8 +7,8 @@ with FarmClient("http://127.0.0.1:8080", key) as farm:
         ...
 """
 
-from enginefarm.client.builds import Builds
+from enginefarm.client.builds import Builds, LogPart
 from enginefarm.client.farm import FarmClient
 from enginefarm.client.local_model import LocalModel, read_local_model
 
-__all__ = ["Builds", "FarmClient", "LocalModel", "read_local_model"]
+__all__ = ["Builds", "FarmClient", "LocalModel", "LogPart", "read_local_model"]

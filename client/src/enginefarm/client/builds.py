@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from enginefarm.client.events import Watch
@@ -16,6 +17,15 @@ from enginefarm.views import BuildPage, BuildView, EventView, PlanView
 
 _CREATED = 201
 _TRIES = 3
+_PART = "X-Log-Part"
+
+
+@dataclass(frozen=True)
+class LogPart:
+    """The log of an attempt: ``whole`` once it is over, before that the end of what has come."""
+
+    text: str
+    whole: bool
 
 
 class Builds:
@@ -102,5 +112,10 @@ class Builds:
 
     def log(self, job_id: str, attempt: int) -> str:
         """Return the log of one attempt of a job."""
+        return self.log_part(job_id, attempt).text
+
+    def log_part(self, job_id: str, attempt: int) -> LogPart:
+        """Return what there is of the log of one attempt, and whether it is all of it."""
         path = f"/v1/jobs/{quote(job_id, safe='')}/attempts/{attempt}/log"
-        return self._transport.request("GET", path, again=True).text
+        response = self._transport.request("GET", path, again=True)
+        return LogPart(response.text, whole=response.headers.get(_PART, "whole") == "whole")

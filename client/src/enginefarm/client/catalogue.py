@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -77,12 +78,7 @@ class Datasets:
         self, path: Path, *, name: str | None = None, sent: Sent | None = None
     ) -> DatasetView:
         """Send named arrays (``.npz``), unless the farm has these bytes already."""
-        if not path.is_file():
-            raise InvalidDataset(
-                f"There is no dataset file {path}.",
-                code="dataset_missing",
-                fix="Name an .npz file, or the sha256: digest of a dataset that the farm has.",
-            )
+        require_npz(path)
         digest = digest_of_file(path)
         with suppress(NotFound):  # Then it is sent.
             return self.get(digest).model_copy(update={"existed": True})
@@ -95,6 +91,27 @@ class Datasets:
     def get(self, digest: str) -> DatasetView:
         """Return a dataset."""
         return self._transport.get(f"/v1/datasets/{require_digest(digest)}", DatasetView)
+
+
+def require_npz(path: Path) -> None:
+    """Refuse what cannot be a dataset, before anything is sent.
+
+    Raises:
+        InvalidDataset: ``dataset_missing``, ``dataset_not_npz``.
+    """
+    if not path.is_file():
+        raise InvalidDataset(
+            f"There is no dataset file {path}.",
+            code="dataset_missing",
+            fix="Name an .npz file, or the sha256: digest of a dataset that the farm has.",
+        )
+    if not zipfile.is_zipfile(path):
+        raise InvalidDataset(
+            f"{path} is not an .npz file.",
+            code="dataset_not_npz",
+            why="An .npz file is a zip archive of arrays, and this is none.",
+            fix="Save it with numpy.savez or numpy.savez_compressed.",
+        )
 
 
 def _send(

@@ -47,13 +47,7 @@ def read_local_model(path: Path) -> LocalModel:
     Raises:
         InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
     """
-    if not path.is_file():
-        raise InvalidModel(
-            f"There is no model file {path}.",
-            code="model_missing",
-            why="It does not exist." if not path.exists() else "It is not a file.",
-            fix="Name an .onnx file, or the sha256: digest of a model that the farm has.",
-        )
+    require_model_file(path)
     scan = scan_model(path)
     locations = sorted({reference.location for reference in scan.external})
     beside = {
@@ -76,6 +70,21 @@ def read_local_model(path: Path) -> LocalModel:
         main=main,
         external=external,
     )
+
+
+def require_model_file(path: Path) -> None:
+    """Refuse a model that is not there.
+
+    Raises:
+        InvalidModel: ``model_missing``.
+    """
+    if not path.is_file():
+        raise InvalidModel(
+            f"There is no model file {path}.",
+            code="model_missing",
+            why="It does not exist." if not path.exists() else "It is not a file.",
+            fix="Name an .onnx file, or the sha256: digest of a model that the farm has.",
+        )
 
 
 def _hashed(name: str, path: Path) -> LocalFile:

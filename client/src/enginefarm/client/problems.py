@@ -104,7 +104,7 @@ def _not_a_problem(response: httpx.Response) -> FarmError:
         f"{response.url.copy_with(query=None)} answered {response.status_code}.",
         code="unexpected_answer" if response.is_client_error else "unavailable",
     )
-    error.why = "The answer does not come from the farm itself; something stands in between."
+    error.why = "What answers there is not a farm, or something stands in between."
     error.fix = "Check the address; if it is right, try again later or ask the farm's operator."
     return error
 

@@ -131,7 +131,7 @@ def _require_published(state: ArtifactState, digest: str) -> None:
         why="The farm has taken it back."
         if state is ArtifactState.REVOKED
         else "It has missed a gate, so the farm has not published it.",
-        fix="Deploy another artifact of this model; enginefarm show tells what a build has made.",
+        fix=f"See why with: enginefarm report {digest}; deploy another artifact of this model.",
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import onnx
+from onnx import TensorProto, helper
+
 from enginefarm.errors import Failure
 from enginefarm.report import (
     AccuracyReport,
@@ -18,7 +21,7 @@ from enginefarm.report import (
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from enginefarm.target import Target
-from enginefarm.views import ArtifactView, BuildView, EventView, JobView, TargetView
+from enginefarm.views import ArtifactView, BuildView, EventView, JobView, ModelView, TargetView
 
 MODEL = f"sha256:{'1' * 64}"
 ARTIFACT = f"sha256:{'a' * 64}"
@@ -92,6 +95,34 @@ def failed(target: Target = GPU, failure: Failure = GATE_MISSED) -> TargetView:
         cached=False,
         failure=failure,
     )
+
+
+def model_view(digest: str, name: str) -> ModelView:
+    """Return a model that the farm has."""
+    return ModelView(
+        digest=digest,
+        name=name,
+        size=1,
+        files=[],
+        inputs=[],
+        outputs=[],
+        opsets={"": 17},
+        node_count=1,
+        created_at=AT,
+    )
+
+
+def one_node_model() -> bytes:
+    """Return the bytes of a model that adds its input to itself."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 3])],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    onnx.checker.check_model(model)
+    return bytes(model.SerializeToString())
 
 
 def event(number: int, kind: str, data: dict[str, Any], job_id: str | None = None) -> EventView:

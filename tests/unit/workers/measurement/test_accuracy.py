@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from enginefarm.report import OutputAccuracy
-from workers.measurement.accuracy import OutputTally, cosine, is_score
+from workers.measurement.accuracy import FAINT_REFERENCE, OutputTally, cosine, is_score
 
 
 def compare(
@@ -40,8 +40,53 @@ def test_known_errors() -> None:
     assert not found.exact
 
 
-def test_cosine_is_that_of_the_worst_sample() -> None:
-    assert compare([[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]).cosine == 0.0
+def test_cosine_is_of_all_samples_together_and_the_worst_stands_beside_it() -> None:
+    found = compare([[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    assert found.cosine == pytest.approx(0.5)
+    assert found.cosine_worst == 0.0
+
+
+def test_rounding_in_a_faint_sample_does_not_spoil_the_cosine_of_all() -> None:
+    rng = np.random.default_rng(3)
+    strong, faint = rng.uniform(0, 1, 1000), np.zeros(1000)
+    faint[:23] = 3e-6
+    noisy = faint.copy()
+    noisy[:23] += 1.8e-7 * rng.choice([-1, 1], 23)
+    tally = OutputTally("map", batch_first=True)
+    tally.add(np.stack([strong, faint]), np.stack([strong, noisy]))
+
+    found = tally.result()
+    assert found.cosine == pytest.approx(1.0, abs=1e-12)
+    assert found.cosine_worst is not None
+    assert found.cosine_worst < 0.999
+    assert found.reference_max_abs == pytest.approx(strong.max())
+    assert found.reference_zero_share == pytest.approx(977 / 2000)
+    (note,) = tally.notes()
+    assert note.startswith("map: in 1 of 2 samples no value of the reference is above")
+    assert "max_abs_error" in note
+
+
+@pytest.mark.parametrize("strength", [FAINT_REFERENCE * 1.01, 1.0])
+def test_a_signal_above_the_noise_is_not_remarked_upon(strength: float) -> None:
+    tally = OutputTally("y", batch_first=True)
+    tally.add(np.array([[strength, 0.0]]), np.array([[strength, 1e-9]]))
+    assert tally.notes() == []
+
+
+def test_equal_outputs_need_no_remark_however_faint() -> None:
+    tally = OutputTally("y", batch_first=True)
+    tally.add(np.zeros((2, 3)), np.zeros((2, 3)))
+    assert tally.notes() == []
+    found = tally.result()
+    assert (found.reference_max_abs, found.reference_zero_share) == (0.0, 1.0)
+
+
+def test_pieces_of_very_different_sizes_make_one_cosine() -> None:
+    parts = [np.array([[1e-200, 0.0]]), np.array([[1e200, 0.0]]), np.array([[1.0, 2.0]])]
+    tally = OutputTally("y", batch_first=True)
+    for part in parts:
+        tally.add(part, part[:, ::-1])
+    assert tally.result().cosine == pytest.approx(0.0, abs=1e-12)
 
 
 def test_without_a_batch_axis_the_whole_is_one_sample() -> None:
@@ -57,7 +102,9 @@ def test_batches_add_up_to_what_one_batch_gives() -> None:
     for start in (0, 2, 4):
         parts.add(left[start : start + 2], right[start : start + 2])
     whole, summed = compare(left, right), parts.result()
-    for name in ("max_abs_error", "mean_abs_error", "max_rel_error", "cosine", "snr_db"):
+    assert summed.snr_db == pytest.approx(whole.snr_db)
+    assert summed.reference_max_abs == whole.reference_max_abs
+    for name in ("max_abs_error", "mean_abs_error", "max_rel_error", "cosine", "cosine_worst"):
         assert getattr(summed, name) == pytest.approx(getattr(whole, name))
 
 
@@ -126,7 +173,9 @@ def test_another_shape_is_not_compared() -> None:
 
 
 def test_an_empty_output_is_compared() -> None:
-    assert compare(np.zeros((0, 4)), np.zeros((0, 4))).exact
+    found = compare(np.zeros((0, 4)), np.zeros((0, 4)))
+    assert found.exact
+    assert (found.reference_max_abs, found.reference_zero_share) == (None, None)
 
 
 SOFTMAX = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]], "f")

@@ -1,0 +1,101 @@
+"""What to do about an error of the farm, in the words of the command line.
+
+The farm's own sentences are for whoever speaks HTTP: they name paths and fields. Here the same
+advice names commands and options. With ``--json`` the farm's sentence stays as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+_SERVED = "Choose a target that «enginefarm targets» shows, or start a node that has it"
+_MEASURED = (
+    "Let the gate look only at a target that is measured, as --gate "
+    "'onnxruntime@cpu:cosine>=0.999', or wait for such a node: --if-unmeasured wait "
+    "--wait-for-node 10m."
+)
+_NOT_SENT = (
+    "Name the .onnx file itself, and it is sent if it has to be; «enginefarm models» shows what "
+    "the farm has. The digest of a model is not the sha256 of its file: it also covers the "
+    "external data."
+)
+
+# code: a word by which the farm's own sentence is known, and what is said in its place. Braces
+# name a member of the error's context; without that member the farm's sentence stays.
+FIXES: Final[dict[str, tuple[str, str]]] = {
+    "benchmark_window": (
+        "max_duration_ms",
+        "Raise --option benchmark.max_duration_ms=…, or lower benchmark.min_duration_ms.",
+    ),
+    "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
+    "gate_not_met": (
+        "look at its report",
+        "See its report with: enginefarm report {artifact}; then change model, options or gate.",
+    ),
+    "gate_unmeasurable": (
+        "if_unmeasured",
+        _MEASURED,
+    ),
+    "gate_without_output": ("Leave output out", "Leave the [output] out of this --gate."),
+    "idempotency_key_reused": (
+        "same body",
+        "Repeat the command exactly as it was, or give a new --idempotency-key.",
+    ),
+    "invalid_field": (
+        "/openapi.json",
+        "See what each option may be with: enginefarm submit --help",
+    ),
+    "missing_field": (
+        "/openapi.json",
+        "See what each option may be with: enginefarm submit --help",
+    ),
+    "no_node_in_time": ("GET /v1/targets", f"{_SERVED}, or wait longer with --wait-for-node."),
+    "no_such_path": (
+        "/openapi.json",
+        "Check the farm's address, and that the client is as new as the farm.",
+    ),
+    "pending_too_long": (
+        "GET /v1/nodes",
+        "See who could do it with: enginefarm nodes; then submit again.",
+    ),
+    "synthetic_unused": ("Leave out synthetic", "Leave out --synthetic, or --evaluation."),
+    "target_not_served": (
+        "GET /v1/targets",
+        f"{_SERVED}, or wait for one with --wait-for-node 10m.",
+    ),
+    "unauthenticated": (
+        "Authorization",
+        "Put your key in ENGINEFARM_KEY, or in the settings file beside the farm's address.",
+    ),
+    "unknown_artifact": (
+        "GET /v1/builds",
+        "«enginefarm show BUILD» names the artifact of each target.",
+    ),
+    "unknown_attempt": (
+        "GET /v1/builds",
+        "«enginefarm show BUILD» lists the jobs and how often each was tried.",
+    ),
+    "unknown_build": ("GET /v1/builds", "«enginefarm list» shows yours."),
+    "unknown_dataset": (
+        "POST /v1/",
+        "Name the .npz file itself with --evaluation, and it is sent.",
+    ),
+    "unknown_model": (
+        "POST /v1/",
+        _NOT_SENT,
+    ),
+}
+
+
+def fix_in_words(code: str, fix: str, context: Mapping[str, JsonValue]) -> str:
+    """Return what a person at the command line does about an error."""
+    mark, words = FIXES.get(code, ("", ""))
+    if not words or mark not in fix:
+        return fix
+    try:
+        return words.format_map(context)
+    except KeyError:
+        return fix

@@ -1,0 +1,141 @@
+"""``enginefarm report``: what was measured of an artifact, also of one that is quarantined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from enginefarm.cli.arguments import digest as read_digest
+from enginefarm.cli.figures import rounded, size
+from enginefarm.cli.grid import NONE, Column, Grid
+from enginefarm.cli.output import Json, print_json, say, stdout
+from enginefarm.cli.results import NOISY, is_noisy, noise
+from enginefarm.cli.session import connect
+from enginefarm.errors import NotFound
+from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport, Machine
+from enginefarm.views import ArtifactView
+
+Number = float | None
+
+
+def report(
+    ctx: typer.Context,
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact's digest.")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show what was measured of an artifact."""
+    with connect(ctx) as farm:
+        artifact = farm.artifacts.get(read_digest(digest))
+    if artifact.report is None:
+        raise NotFound(
+            f"The farm shows no report of {artifact.digest}.",
+            code="report_missing",
+            why="The key may not read it, or the artifact's report is gone.",
+            fix="Use a key with the scope read or deploy.",
+        )
+    if as_json:
+        print_json(artifact.report)
+        return
+    for line in _head(artifact, artifact.report):
+        say(line)
+    for grid in _grids(artifact.report):
+        say("")
+        stdout().print(grid)
+    for line in _notes(artifact.report):
+        say(line)
+
+
+def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
+    yield f"artifact  {artifact.digest}"
+    yield f"state     {artifact.state}"
+    yield f"target    {told.target}, {told.target.backend} {told.backend_version}"
+    yield f"model     {artifact.model_name} {artifact.model}"
+    yield f"build     {artifact.build}"
+    made = f"{told.compile.seconds:.1f} s, at most {size(told.compile.peak_memory_bytes)} of memory"
+    yield f"engine    {size(told.compile.engine_bytes)}, built in {made}"
+    if told.compile_machine is not None:
+        yield f"built on  {_machine(told.compile_machine)}"
+    if told.measure_machine is not None:
+        yield f"measured  {_machine(told.measure_machine)}"
+    if told.versions:
+        yield f"versions  {', '.join(f'{name} {it}' for name, it in sorted(told.versions.items()))}"
+
+
+def _machine(machine: Machine) -> str:
+    parts = [machine.hostname, f"{machine.cores} cores", machine.cpu, size(machine.memory_bytes)]
+    if machine.device != "cpu":
+        parts.append(machine.device)
+    parts += [f"driver {machine.driver}"] if machine.driver else []
+    parts += [f"CUDA {machine.cuda}"] if machine.cuda else []
+    if machine.load_before is not None and machine.load_after is not None:
+        parts.append(f"load {machine.load_before:.1f} before and {machine.load_after:.1f} after")
+    return ", ".join(parts)
+
+
+def _grids(told: BuildReport) -> Iterator[Grid]:
+    if told.gates:
+        yield _gates(told.gates)
+    if told.accuracy is not None:
+        yield _accuracy(told.accuracy)
+    if told.latency:
+        yield _latency(told.latency)
+
+
+def _gates(verdicts: list[GateVerdict]) -> Grid:
+    grid = Grid(
+        (Column("gate", head=True), Column("met"), Column("value", right=True), _free("reason"))
+    )
+    for verdict in verdicts:
+        value = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
+        grid.add(verdict.gate, "yes" if verdict.met else "no", value, verdict.reason or "")
+    return grid
+
+
+def _accuracy(told: AccuracyReport) -> Grid:
+    names = ("cosine", "worst cosine", "max error", "mean error", "SNR dB", "top-1", "not finite")
+    numbers = tuple(Column(name, right=True) for name in names)
+    grid = Grid((Column("output", head=True), *numbers))
+    for row in told.outputs:
+        errors = (_number(row.max_abs_error), _number(row.mean_abs_error))
+        rest = (_number(row.snr_db), _number(row.top1_agreement), str(row.nonfinite_engine))
+        cosines = (_number(row.cosine), _number(row.cosine_worst))
+        grid.add(row.output, *cosines, *errors, *rest)
+    return grid
+
+
+def _latency(rows: list[LatencyReport]) -> Grid:
+    names = ("P50", "P90", "P95", "P99", "min", "max", "runs", "per second")
+    numbers = tuple(Column(name, right=True) for name in names)
+    grid = Grid((Column("shapes", free=True, head=True), *numbers))
+    for row in rows:
+        shapes = ", ".join(f"{name} {'x'.join(map(str, it))}" for name, it in row.shapes.items())
+        times, mark = row.end_to_end_ms, NOISY if is_noisy(row) else ""
+        all_of = (times.p50, times.p90, times.p95, times.p99, times.min, times.max)
+        shown = (f"{mark}{each:.2f} ms" for each in all_of)
+        grid.add(shapes, *shown, str(times.count), f"{row.throughput_qps:.1f}")
+    return grid
+
+
+def _notes(told: BuildReport) -> Iterator[str]:
+    if not told.measured:
+        yield f"not measured: {told.reason or 'no reason given'}"
+    if told.accuracy is not None:
+        data = "made-up inputs" if told.accuracy.synthetic else "an evaluation dataset"
+        samples = f"{told.accuracy.data}, {told.accuracy.samples} samples"
+        yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
+        yield from (f"accuracy  {note}" for note in told.accuracy.notes)
+    for row in told.latency:
+        if is_noisy(row):
+            yield f"{NOISY} not to be relied on: {noise(row)}"
+    yield from (f"warning   {each}" for each in told.compile.warnings)
+
+
+def _number(value: Number) -> str:
+    return NONE if value is None else rounded(value)
+
+
+def _free(name: str) -> Column:
+    return Column(name, free=True)
