@@ -46,6 +46,13 @@ def find(session: Session, job_id: str, number: int) -> Attempt | None:
     return session.get(Attempt, (job_id, number))
 
 
+def give_places(session: Session, job: Job, digests: list[str]) -> None:
+    """Remember for which bytes the running attempt was given a place."""
+    row = session.get(Attempt, (job.id, job.attempt))
+    if row is not None:
+        row.places = sorted({*row.places, *digests})
+
+
 def answer(session: Session, job: Job, number: int) -> None:
     """Remember the state that the node was told when it ended its attempt."""
     session.execute(

@@ -52,6 +52,7 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
             found[1] if found else None, node_id, message.attempt, message.lease_token
         )
         build = found[0] if found else builds.lock(session, job.build_id)
+        message = _own_bytes_only(session, job, message)
         touched = _end(session, farm.policy, build, job, message)
         attempts.answer(session, job, message.attempt)
         state = job.state
@@ -63,25 +64,40 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     return FinishReply(state=state)
 
 
+def _own_bytes_only(session: Session, job: Job, message: FinishRequest) -> FinishRequest:
+    """Refuse bytes that this attempt was given no place for: they may be another tenant's."""
+    attempt = attempts.find(session, job.id, job.attempt)
+    places = set(attempt.places) if attempt is not None else set()
+    log = message.log if message.log is not None and message.log.digest in places else None
+    strange = sorted({file.digest for file in message.outputs} - places)
+    if not strange or message.state is not JobState.SUCCEEDED:
+        return message.model_copy(update={"log": log})
+    return _not_kept(message, f"It names {strange[0]}, for which it asked no place.")
+
+
+def _not_kept(message: FinishRequest, why: str) -> FinishRequest:
+    failure = Failure(
+        code="result_invalid",
+        blame=Blame.NODE,
+        message="What the node says of its job cannot be kept.",
+        why=why,
+        fix="Bring the node to the farm's version.",
+    )
+    return FinishRequest(
+        attempt=message.attempt,
+        lease_token=message.lease_token,
+        state=JobState.FAILED,
+        failure=failure,
+    )
+
+
 def _storable(message: FinishRequest) -> FinishRequest:
     """Take an end that the database cannot keep as the node's failure to say how it ended."""
     try:
         # Facts are kept as they came; pydantic would write null for a NaN.
         check_storable([message.facts, message.model_dump(mode="json", exclude={"facts"})])
     except ValueError as error:
-        failure = Failure(
-            code="result_invalid",
-            blame=Blame.NODE,
-            message="What the node says of its job cannot be kept.",
-            why=f"{error}.",
-            fix="Bring the node to the farm's version.",
-        )
-        return FinishRequest(
-            attempt=message.attempt,
-            lease_token=message.lease_token,
-            state=JobState.FAILED,
-            failure=failure,
-        )
+        return _not_kept(message, f"{error}.")
     return message
 
 

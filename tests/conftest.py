@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from localfarm.services import Services
 from localfarm.shared import services_of_run
@@ -22,6 +23,17 @@ if TYPE_CHECKING:
     from storage.database import Database
     from storage.objects import S3Objects
     from tasks.farm import Farm
+
+# `pytest --hypothesis-profile deep`: many and long examples, other ones each time.
+settings.register_profile(
+    "deep",
+    max_examples=3000,
+    stateful_step_count=60,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 @pytest.fixture(scope="session")

@@ -121,6 +121,7 @@ class Attempt(Base):
     log_tail: Mapped[str] = mapped_column(default="", server_default="")
     lease_sha256: Mapped[bytes | None]
     answered: Mapped[JobState | None] = mapped_column(words(JobState))
+    places: Mapped[list[Any]] = mapped_column(default=list, server_default=text("'[]'"))
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
 

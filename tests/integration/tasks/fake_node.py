@@ -124,11 +124,13 @@ class FakeNode:
                 assert answer.is_success or answer.status_code == ALREADY_THERE, answer.text
 
     def done(self, work: Assignment, *, upload: bool = True) -> FinishRequest:
-        """Do the work and upload it; return the message that has not been sent yet."""
+        """Do the work and upload it, or only ask where; return the message not sent yet."""
         made = self.made(work)
         log = (_file("log", "job.log", LOG_TYPE, b"built"), b"built")
         if upload:
             self.upload(work, [*made, log])
+        else:
+            self.places(work, *(file for file, _ in made))
         return FinishRequest(
             attempt=work.attempt,
             lease_token=work.lease_token,

@@ -172,9 +172,9 @@ class Scene:
         return verify_artifact(row.manifest, digest, bundles, keys)
 
 
-def add_model(farm: Farm, tenant_id: str) -> str:
-    """Put a model that is like no other in the farm; return its digest."""
-    data = b"a model " + secrets.token_bytes(8)
+def add_model(farm: Farm, tenant_id: str, data: bytes = b"") -> str:
+    """Put a model in the farm, one that is like no other unless given; return its digest."""
+    data = data or b"a model " + secrets.token_bytes(8)
     file = {"digest": digest_of(data), "name": "model.onnx", "size": len(data)}
     digest = digest_of(canonical_json({"files": [file]}))
     farm.objects.put_bytes(digest_of(data), data, "application/octet-stream")

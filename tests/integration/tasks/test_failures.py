@@ -134,6 +134,7 @@ def test_blobs_that_stay_missing_fail_the_job_as_the_nodes_fault(
         work = node.take(scene.job(build_id, Stage.CHECK))
         message = node.done(work, upload=False)
         lost = [row.model_copy(update={"digest": "sha256:" + "0" * 64}) for row in message.outputs]
+        node.places(work, *lost)
         node.tell(work, message.model_copy(update={"outputs": lost}))
         scene.settle()
     failure = scene.failure(scene.job(build_id, Stage.CHECK))

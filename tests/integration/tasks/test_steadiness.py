@@ -13,7 +13,6 @@ from storage.models import Artifact, Job
 from tasks.messages import FinishRequest, OutputFile
 from tasks.publish import publish_due
 from tasks.settle import settle_due
-from tests.contract.stores import overwrite
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.faults import away, crash, faulty
 from tests.integration.tasks.scene import Scene
@@ -177,45 +176,6 @@ def test_the_window_of_a_gate_that_waits_opens_when_it_could_be_judged(
     waiting = scene.job(build_id, Stage.BENCHMARK, gpu)
     assert waiting.wait_until is not None
     assert waiting.note == f"waits for a node that can benchmark {gpu}"
-
-
-def test_a_cached_engine_that_was_spoilt_is_built_anew_by_the_next_build(
-    scene: Scene, node: FakeNode
-) -> None:
-    node.engine = b"the same engine each time"
-    first = scene.submit()
-    scene.run(node, first)
-    scene.publish()
-    engine = (scene.job(first, Stage.COMPILE).result or {})["outputs"][0]
-    overwrite(scene.bucket, engine["digest"], b"x" * engine["size"])
-    second = scene.submit(gates=[{"metric": "cosine", "at_least": 0.5}])
-    assert scene.job(second, Stage.COMPILE).cached_from == scene.job(first, Stage.COMPILE).id
-    scene.publish()
-    failure = scene.failure(scene.job(second, Stage.PUBLISH))
-    assert (failure.code, failure.blame) == ("engine_lost", Blame.FARM)
-
-    third = scene.submit(gates=[{"metric": "cosine", "at_least": 0.5}])
-    assert scene.job(third, Stage.COMPILE).state is JobState.QUEUED
-    scene.run(node, third)
-    scene.publish()
-    assert scene.state(third) is BuildState.SUCCEEDED
-
-
-def test_spoilt_bytes_give_way_to_the_right_ones(scene: Scene, node: FakeNode) -> None:
-    build_id = scene.submit()
-    scene.do(node, build_id, Stage.CHECK)
-    work = node.take(scene.job(build_id, Stage.COMPILE))
-    message = node.done(work)
-    made = message.outputs[0]
-    overwrite(scene.bucket, made.digest, b"y" * made.size)
-    node.tell(work, message)
-    scene.settle()
-    assert (scene.attempts(scene.job(build_id, Stage.COMPILE))[0].failure or {})["code"] == (
-        "blob_corrupt"
-    )
-    node.engine = f"engine of {work.job_id} by {node.name}".encode()
-    scene.do(node, build_id, Stage.COMPILE)
-    assert scene.job(build_id, Stage.COMPILE).state is JobState.SUCCEEDED
 
 
 def test_a_clock_that_one_build_set_fails_no_other_build(scene: Scene, node: FakeNode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -100,7 +101,8 @@ def test_a_model_is_streamed_with_its_external_data_and_counted(
 def test_an_upload_that_is_refused_before_its_end_tells_the_farms_reason(
     client: FarmClient, loopback: LoopbackFarm, tmp_path: Path
 ) -> None:
-    (tmp_path / "big.npz").write_bytes(bytes(64 << 20))
+    with zipfile.ZipFile(tmp_path / "big.npz", "w") as archive:
+        archive.writestr("x.npy", bytes(64 << 20))
 
     def refuse(handler: Handler) -> None:
         handler.problem(413, "too-large", "body_too_large")

@@ -1,0 +1,143 @@
+"""What the rows say after a step, read once, for the laws to look at."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Row, select
+
+from enginefarm.state import BuildState, JobState, Stage
+from storage.database import Database
+from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Outbox
+
+LIVE = frozenset({JobState.WAITING, JobState.QUEUED, JobState.RUNNING, JobState.UPLOADED})
+
+_BUILD: tuple[Any, ...] = (
+    Build.id,
+    Build.tenant_id,
+    Build.state,
+    Build.event_seq,
+    Build.idempotency_key,
+    Build.cancelled_at,
+    Build.finished_at,
+)
+_JOB: tuple[Any, ...] = (
+    Job.id,
+    Job.tenant_id,
+    Job.build_id,
+    Job.target,
+    Job.stage,
+    Job.state,
+    Job.attempt,
+    Job.failures,
+    Job.key,
+    Job.joined_to,
+    Job.cached_from,
+    Job.withdrawn_at,
+    Job.lease_until,
+    Job.lease_sha256,
+    Job.node_id,
+    Job.cancel_requested_at,
+    Job.failure,
+    Job.result,
+    Job.finished_at,
+)
+_ATTEMPT: tuple[Any, ...] = (
+    Attempt.job_id,
+    Attempt.number,
+    Attempt.state,
+    Attempt.failure,
+    Attempt.lease_sha256,
+    Attempt.finished_at,
+)
+_RING: tuple[Any, ...] = (Outbox.job_id, Outbox.attempt, Outbox.sent_at)
+_ARTIFACT: tuple[Any, ...] = (
+    Artifact.tenant_id,
+    Artifact.digest,
+    Artifact.job_id,
+    Artifact.state,
+    Artifact.manifest,
+)
+_EVENT: tuple[Any, ...] = (Event.build_id, Event.seq, Event.job_id, Event.kind, Event.data)
+
+AnyRow = Row[Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All rows of the farm's work; ``events`` are those that are new since the last snapshot."""
+
+    builds: dict[str, AnyRow]
+    jobs: dict[str, AnyRow]
+    attempts: dict[str, list[AnyRow]]
+    rings: dict[tuple[str, int], list[AnyRow]]
+    artifacts: list[AnyRow]
+    attested: list[str]
+    events: dict[str, list[AnyRow]]
+
+    @cached_property
+    def jobs_of(self) -> dict[str, list[AnyRow]]:
+        """The jobs of each build, target by target, in the order in which they run."""
+        found = defaultdict(list)
+        for job in self.jobs.values():
+            found[job.build_id].append(job)
+        return found
+
+    @cached_property
+    def followers(self) -> dict[str, list[AnyRow]]:
+        """The jobs that wait for another's result, by the other's id."""
+        found = defaultdict(list)
+        for job in self.jobs.values():
+            if job.state is JobState.WAITING and job.joined_to is not None:
+                found[job.joined_to].append(job)
+        return found
+
+    def wanted(self, job: AnyRow) -> bool:
+        """Tell whether a build that is not cancelled waits for this job."""
+        builds = (self.builds[row.build_id] for row in self.followers.get(job.id, ()))
+        return any(build.state is not BuildState.CANCELLED for build in builds)
+
+    def in_state(self, state: JobState, *stages: Stage) -> list[AnyRow]:
+        wanted = [str(stage) for stage in stages or Stage]
+        return [row for row in self.jobs.values() if row.state is state and row.stage in wanted]
+
+    @property
+    def busy(self) -> bool:
+        """Whether a build or a job has not ended."""
+        return any(job.state in LIVE for job in self.jobs.values()) or any(
+            not BuildState(build.state).terminal for build in self.builds.values()
+        )
+
+
+def take(database: Database, heard: Mapping[str, int]) -> Snapshot:
+    """Read the rows as they are now; of events, those after the last one heard of each build."""
+    with database.transaction() as session:
+        builds: dict[str, AnyRow] = {
+            row.id: row for row in session.execute(select(*_BUILD).order_by(Build.id))
+        }
+        jobs = session.execute(select(*_JOB).order_by(Job.build_id, Job.target, Job.position))
+        attempts: dict[str, list[AnyRow]] = defaultdict(list)
+        for row in session.execute(select(*_ATTEMPT).order_by(Attempt.number)):
+            attempts[row.job_id].append(row)
+        rings: dict[tuple[str, int], list[AnyRow]] = defaultdict(list)
+        for ring in session.execute(select(*_RING)):
+            rings[ring.job_id, ring.attempt].append(ring)
+        told = defaultdict(list)
+        moved = [row.id for row in builds.values() if row.event_seq != heard.get(row.id, 0)]
+        query = select(*_EVENT).where(Event.build_id.in_(moved)).order_by(Event.seq)
+        for event in session.execute(query) if moved else ():
+            if event.seq > heard.get(event.build_id, 0):
+                told[event.build_id].append(event)
+        return Snapshot(
+            builds=builds,
+            jobs={row.id: row for row in jobs},
+            attempts=attempts,
+            rings=rings,
+            artifacts=list(session.execute(select(*_ARTIFACT).order_by(Artifact.created_at))),
+            attested=list(session.scalars(select(Attestation.artifact_digest))),
+            events=told,
+        )
