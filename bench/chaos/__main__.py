@@ -120,25 +120,28 @@ def _attend(
     threads: list[threading.Thread],
 ) -> int:
     """Tell how it goes until everything has ended; return the most memory that was seen."""
-    peak, deadline = 0, 0.0
+    peak, told, deadline = 0, 0.0, 0.0
     while True:
+        moment = time.monotonic()
         busy = any(thread.is_alive() for thread in threads)
         if not busy and not deadline:
             say("the killing is over; the farm is left to finish")
-            deadline = time.monotonic() + _LEFT_ALONE_S
-        memory = victim.memory()
+            deadline = moment + _LEFT_ALONE_S
+        memory, left = victim.memory(), _left(database)
         peak = max(peak, memory)
-        left = _left(database)
-        if not busy and left == 0:
+        over = not busy and left == 0
+        if over or moment > told + _TELL_S:
+            told = moment
+            say(
+                f"{len(load.accepted)} accepted, {'?' if left is None else left} unfinished,"
+                f" {len(killer.kills)} kills, {memory >> 20} MiB"
+            )
+        if over:
             return peak
-        say(
-            f"{len(load.accepted)} accepted, {'?' if left is None else left} unfinished,"
-            f" {len(killer.kills)} kills, {memory >> 20} MiB"
-        )
-        if deadline and time.monotonic() > deadline:
+        if deadline and moment > deadline:
             say("it does not finish")
             return peak
-        time.sleep(_TELL_S if busy else 1.0)
+        time.sleep(1.0)
 
 
 def _left(database: Database) -> int | None:
