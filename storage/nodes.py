@@ -35,7 +35,10 @@ def enrol(
     session.execute(
         insert(Node)
         .values(id=new_id("nod").removeprefix("nod_"), name=name, **values)
-        .on_conflict_do_update(index_elements=[Node.name], set_=values)
+        .on_conflict_do_update(
+            index_elements=[Node.name],
+            set_={**values, "former_sha256": Node.credential_sha256},
+        )
     )
     return session.scalars(
         select(Node).where(Node.name == name).execution_options(populate_existing=True)

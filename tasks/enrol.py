@@ -32,7 +32,10 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
     secret = secrets.token_hex(32)
     queues = queues_served(message.description)
     with farm.database.transaction() as session:
-        _require_free_name(session, farm.policy, message)
+        before = _require_free_name(session, farm.policy, message)
+        if before is not None:
+            # Jobs first, then the node: in the order in which everybody locks them.
+            _give_up(session, before, now(), [])
         row = nodes.enrol(
             session,
             message.name,
@@ -41,7 +44,6 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
             queues,
         )
         node_id = row.id
-        _give_up(session, row, now(), [])
     return EnrolReply(
         node_id=node_id,
         credential=f"en_{node_id}_{secret}",
@@ -50,13 +52,18 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
     )
 
 
-def _require_free_name(session: Session, policy: Policy, message: EnrolRequest) -> None:
-    """Refuse a name under which another node lives; one that proves it is the same may return."""
+def _require_free_name(session: Session, policy: Policy, message: EnrolRequest) -> Node | None:
+    """Refuse a name under which another node lives; one that proves it is the same may return.
+
+    Return the node that had the name, if any had.
+    """
     there = nodes.named(session, message.name)
     if there is None or there.last_seen_at < now() - timedelta(seconds=policy.node_silent_s):
-        return
+        return there
     previous = hashlib.sha256((message.previous or "").rpartition("_")[2].encode()).digest()
-    if not hmac.compare_digest(previous, there.credential_sha256):
+    # Its answer may have been lost: then it knows only the credential before.
+    known = (there.credential_sha256, there.former_sha256 or _NOBODY)
+    if not any(hmac.compare_digest(previous, kept) for kept in known):
         raise Conflict(
             f"A node called {message.name!r} lives already.",
             code="node_name_taken",
@@ -65,6 +72,7 @@ def _require_free_name(session: Session, policy: Policy, message: EnrolRequest) 
             fix="Give this one another ENGINEFARM_NODE_NAME. If it is the same machine without "
             f"its state folder, it may come back after {policy.node_silent_s:g} s of silence.",
         )
+    return there
 
 
 def authenticate(farm: Farm, credential: str) -> str:
@@ -95,6 +103,9 @@ def beat(farm: Farm, node_id: str, message: NodeBeat) -> NodeBeatReply:
         row = nodes.get(session, node_id)
         if row is None:
             raise Unauthenticated("This node is not enrolled.", code="node_unknown")
+        # A claim that is just being made is not yet in the node's list.
+        before = now() - timedelta(seconds=2 * farm.policy.node_heartbeat_s)
+        _give_up(session, row, before, message.running)
         row.last_seen_at = now()
         if row.state is not NodeState.OUT_OF_SERVICE:
             row.state = NodeState.DRAINING if message.draining else NodeState.ACTIVE
@@ -102,9 +113,6 @@ def beat(farm: Farm, node_id: str, message: NodeBeat) -> NodeBeatReply:
             row.description = message.description.model_dump(mode="json")
             row.queues = list(queues_served(message.description))
         queues = [str(name) for name in row.queues]
-        # A claim that is just being made is not yet in the node's list.
-        before = now() - timedelta(seconds=2 * farm.policy.node_heartbeat_s)
-        _give_up(session, row, before, message.running)
         drain = row.state is NodeState.OUT_OF_SERVICE
     return NodeBeatReply(queues=queues, drain=drain)
 

@@ -1,4 +1,4 @@
-"""Which bytes an attempt was given a place for."""
+"""Which bytes an attempt was given a place for; the credential before a node's newest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def upgrade() -> None:
         "attempts",
         sa.Column("places", postgresql.JSONB(), server_default=sa.text("'[]'"), nullable=False),
     )
+    op.add_column("nodes", sa.Column("former_sha256", sa.LargeBinary(), nullable=True))
 
 
 def downgrade() -> None:
+    op.drop_column("nodes", "former_sha256")
     op.drop_column("attempts", "places")

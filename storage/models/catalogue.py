@@ -50,6 +50,7 @@ class Node(Base):
     id: Mapped[str] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     credential_sha256: Mapped[bytes]
+    former_sha256: Mapped[bytes | None]
     state: Mapped[NodeState] = mapped_column(words(NodeState))
     description: Mapped[dict[str, Any]]
     faults: Mapped[int] = mapped_column(default=0, server_default=text("0"))

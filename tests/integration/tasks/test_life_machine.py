@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import httpx
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
@@ -50,8 +50,8 @@ REACHED = {"cached", "tried again", "build succeeded", "build cancelled", "artif
 SOME = st.integers(0, 30)
 MISHAP = st.none() | st.tuples(st.integers(1, 7), st.sampled_from(sorted(ENDS)))
 UPLOADS = st.sampled_from(["whole", "longer", "whole", "none", "whole", "wrong"])
-ENDINGS = st.sampled_from([*FAULTS, "back", "cancelled"] + ["success"] * 8)
-LOOP = st.sampled_from(sorted(loops.LOOPS))
+ENDINGS = st.sampled_from(["success", "node", "success", "back", *FAULTS, "cancelled", "success"])
+LOOP = st.sampled_from(["settle", "publish", "reconcile", "settle", "publish"])
 GATED = {"gates": [{"metric": "cosine", "at_least": 0.99}]}
 Spec = dict[str, object]
 _SPECS: list[Spec] = [
@@ -224,13 +224,13 @@ class LifeMachine(RuleBasedStateMachine):
         loops.make_due(self.steps, loop)
         loops.turn(self.steps, loop, mishap)
 
-    @rule(loop=LOOP, at=st.integers(1, 8), whole=st.booleans())
+    @rule(loop=LOOP, at=st.integers(3, 9), whole=st.booleans())
     def be_overtaken(self, loop: str, at: int, whole: bool) -> None:  # noqa: FBT001 - Hypothesis names it
         self._want_more()
         loops.make_due(self.steps, loop)
         loops.turn_meanwhile(self.steps, loop, at, partial(loops.overtake, self.steps, whole=whole))
 
-    @rule(loop=LOOP, at=st.integers(1, 8), number=SOME)
+    @rule(loop=LOOP, at=st.integers(3, 9), number=SOME)
     def be_cancelled_meanwhile(self, loop: str, at: int, number: int) -> None:
         build_id = loops.make_due(self.steps, loop) or self._build(number)
         loops.turn_meanwhile(self.steps, loop, at, partial(self.steps.cancel, build_id, None))
@@ -269,6 +269,7 @@ def _settings() -> settings:
         max_examples=12,
         stateful_step_count=50,
         derandomize=True,
+        phases=[Phase.generate],  # the deep profile makes what it finds smaller; that takes minutes
         database=None,
         deadline=None,
         suppress_health_check=list(HealthCheck),

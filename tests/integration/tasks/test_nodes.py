@@ -30,6 +30,18 @@ def test_what_a_node_ran_before_it_started_again_is_tried_again_at_once(
     assert (job.state, job.attempt) == (JobState.QUEUED, 2)
 
 
+def test_a_node_whose_enrolment_was_not_answered_may_enrol_again(
+    scene: Scene, node: FakeNode
+) -> None:
+    known = node.credential
+    node.start_again()
+    node.credential = known
+    node.start_again()
+
+    node.alive()
+    assert node.credential != known
+
+
 def test_a_name_is_free_again_when_its_node_is_silent(scene: Scene, node: FakeNode) -> None:
     with pytest.raises(Conflict) as refused:
         FakeNode(scene.farm, node.name)

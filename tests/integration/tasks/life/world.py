@@ -188,7 +188,10 @@ class World:
         return [node for node in self.nodes if not node.dead]
 
     def newcomer(self, name: str, arch: str) -> LifeNode:
-        node = LifeNode(self.brittle, name, [backend(arch=arch)], heard_at=self.clock)
+        before = next((row.credential for row in self.nodes if row.name == name), None)
+        node = LifeNode(
+            self.brittle, name, [backend(arch=arch)], heard_at=self.clock, credential=before
+        )
         self.nodes = [row for row in self.nodes if row.name != name] + [node]
         return node
 
