@@ -172,7 +172,7 @@ def _show(found: Verdict, load: Load, killer: Killer, seconds: float, peak: int)
     kills = Counter(
         "a named step" if row.what.startswith("at ") else row.what for row in killer.kills
     )
-    times = found.recovery
+    times = [seconds for seconds, _ in found.recovery]
     rows = {
         "builds accepted": f"{len(load.accepted)} of {len(load.asked)} asked",
         "answered from the cache": str(found.hits),
@@ -187,6 +187,7 @@ def _show(found: Verdict, load: Load, killer: Killer, seconds: float, peak: int)
         "made twice": str(len(found.doubled)),
         "blobs missing or spoilt": str(len(found.missing)),
         "recovery time": _percentiles(times),
+        "the slowest": ", ".join(f"{what} {took:.1f} s" for took, what in found.recovery[:-4:-1]),
         "most memory, shared pages counted for each process": f"{peak >> 20} MiB",
         "total time": f"{seconds:.0f} s",
     }

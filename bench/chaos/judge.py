@@ -39,7 +39,8 @@ class Verdict:
     lost: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    recovery: list[float] = field(default_factory=list)
+    recovery: list[tuple[float, str]] = field(default_factory=list)
+    """Recovery time of each kill that has one, and what was killed; the shortest first."""
 
     @property
     def clean(self) -> bool:
@@ -81,14 +82,14 @@ def unfinished(database: Database) -> int:
 
 
 def recovery_times(
-    kills: Iterable[datetime], ran: Sequence[tuple[datetime, datetime]]
-) -> list[float]:
+    kills: Iterable[Kill], ran: Sequence[tuple[datetime, datetime]]
+) -> list[tuple[float, str]]:
     """Return the recovery time of each kill that has one; ``ran``: begin and end of attempts."""
-    return [
-        min((end - at).total_seconds() for begin, end in ran if begin > at)
-        for at in kills
-        if any(begin > at for begin, _ in ran)
-    ]
+    return sorted(
+        (min((end - kill.at).total_seconds() for begin, end in ran if begin > kill.at), kill.what)
+        for kill in kills
+        if any(begin > kill.at for begin, _ in ran)
+    )
 
 
 def _builds(session: Session, found: Verdict, accepted: set[str], asked: set[str]) -> None:
@@ -168,7 +169,7 @@ def _attempts(session: Session, found: Verdict, kills: Sequence[Kill]) -> None:
         for row in rows
         if row.state is JobState.SUCCEEDED and row.finished_at is not None
     ]
-    found.recovery = sorted(recovery_times([row.at for row in kills], ran))
+    found.recovery = recovery_times(kills, ran)
 
 
 def _files(artifact: Artifact) -> list[tuple[str, int]]:
