@@ -17,12 +17,14 @@ from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.lifecycle import NODES_SPOILT, after_failure
-from tasks.messages import FinishReply, FinishRequest, OutputFile
+from tasks.messages import BUCKET_AWAY, FinishReply, FinishRequest, OutputFile
 from tasks.moves import locked, move
 from tasks.release import enqueue
 from tasks.results import check_storable
 
 _log = structlog.get_logger()
+MOST_DOUBLINGS = 5
+"""So that what was away for hours is not waited for for days."""
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
 
 
@@ -162,7 +164,14 @@ def _unasked() -> Failure:
 def fail_attempt(
     session: Session, policy: Policy, build: Build, job: Job, failure: Failure
 ) -> set[str]:
-    """Try a job again, or end it, by whose fault the failure is and how often it has failed."""
+    """Try a job again, or end it, by whose fault the failure is and how often it has failed.
+
+    A bucket that is away is held against nobody: the job waits for it, however long that takes.
+    """
+    if failure.blame is Blame.FARM and failure.code == BUCKET_AWAY:
+        _log.warning("attempt_without_bucket", job=job.id, build=build.id, attempt=job.attempt)
+        _try_again(session, policy, job, job.attempt)
+        return {build.id}
     job.failures += 1
     session.flush()
     spoilt = attempts.failed_on(session, job)
@@ -178,8 +187,7 @@ def fail_attempt(
         goal=str(goal),
     )
     if goal is JobState.QUEUED:
-        delay = policy.retry_backoff_s * 2 ** (job.failures - 1)
-        enqueue(session, job, job.queue or "", attempt=job.attempt + 1, delay_s=delay)
+        _try_again(session, policy, job, job.failures)
         return {build.id}
     if failure.blame is not Blame.PERSON:
         failure = failure.model_copy(
@@ -187,6 +195,12 @@ def fail_attempt(
         )
     move(session, job, JobState.FAILED, failure=_dumped(failure))
     return conclude(session, build, job)
+
+
+def _try_again(session: Session, policy: Policy, job: Job, times: int) -> None:
+    """Queue another attempt, after a pause that doubles each time up to a point."""
+    delay = policy.retry_backoff_s * 2 ** min(times - 1, MOST_DOUBLINGS)
+    enqueue(session, job, job.queue or "", attempt=job.attempt + 1, delay_s=delay)
 
 
 def _count_fault(

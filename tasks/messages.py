@@ -26,6 +26,8 @@ from enginefarm.target import Target
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
+BUCKET_AWAY = "bucket_away"
+"""The code of an attempt that could not fetch or store because the bucket did not answer."""
 
 MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")

@@ -1,6 +1,8 @@
 """Files in and out of a node, by presigned URLs: every byte in is hashed, every byte out was.
 
-A file that arrives wrong is fetched again; one that stays wrong fails the attempt as the farm's.
+A file that arrives wrong is fetched again; one that stays wrong fails the attempt as the farm's. A
+bucket that does not answer, or answers with a fault of its own, is ``bucket_away``: the farm holds
+that against nobody and lets the job wait.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import httpx
 from enginefarm.digest import digest_of_file
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
-from tasks.messages import InputFile, OutputFile, UploadSlot
+from tasks.messages import BUCKET_AWAY, InputFile, OutputFile, UploadSlot
 from workers.childjob import ChildOutput
 
 CHUNK = 1 << 20
@@ -37,6 +39,10 @@ class SlotExpired(Exception):
     """A presigned URL is no longer good."""
 
 
+class _Away(Exception):
+    """The bucket answers with a fault of its own."""
+
+
 def make_client() -> httpx.Client:
     """Return a client for presigned URLs; it carries no credential."""
     return httpx.Client(timeout=TIMEOUT, trust_env=False, follow_redirects=False)
@@ -46,26 +52,27 @@ def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) ->
     """Fetch an input into ``folder`` and return its path.
 
     Raises:
-        JobFailed: it does not come, or not as promised (code ``input_unavailable``).
+        JobFailed: it does not come, or not as promised (code ``input_unavailable``), or the
+            bucket is away (``bucket_away``).
         TransferStopped: ``stop`` gave a reason.
     """
     goal = folder / item.name
     part = folder / f"{item.name}.part"
-    said = ""
+    said, away = "", False
     for attempt in range(TRIES):
         if attempt:
             time.sleep(FIRST_DELAY_S * 2**attempt)
         try:
-            said = _fetch(client, item, part, stop)
-        except httpx.TransportError as error:
-            said = f"{type(error).__name__}: {error}"
+            said, away = _fetch(client, item, part, stop), False
+        except (httpx.TransportError, _Away) as error:
+            said, away = f"{type(error).__name__}: {error}", True
         if not said:
             part.replace(goal)
             return goal
     raise JobFailed(
         f"The input {item.name} could not be fetched.",
         blame=Blame.FARM,
-        code="input_unavailable",
+        code=BUCKET_AWAY if away else "input_unavailable",
         why=f"{said}.",
         fix="Look at the bucket and at the path between it and the node.",
     )
@@ -75,6 +82,8 @@ def _fetch(client: httpx.Client, item: InputFile, part: Path, stop: Stop) -> str
     """Return what was wrong, or nothing."""
     hasher, size = hashlib.sha256(), 0
     with client.stream("GET", item.url) as response, part.open("wb") as out:
+        if response.status_code >= SERVER_ERROR:
+            raise _Away(f"HTTP {response.status_code}")
         if not response.is_success:
             return f"the bucket answers HTTP {response.status_code}"
         for chunk in response.iter_bytes(CHUNK):
@@ -106,12 +115,13 @@ def upload(client: httpx.Client, slot: UploadSlot, path: Path, stop: Stop) -> No
 
     Raises:
         SlotExpired: the URL is no longer good.
-        JobFailed: the bucket does not take it (code ``output_refused``).
+        JobFailed: the bucket does not take it (code ``output_refused``) or is away
+            (``bucket_away``).
         TransferStopped: ``stop`` gave a reason.
     """
     if slot.url is None:
         return
-    said = ""
+    said, away = "", True
     for attempt in range(TRIES):
         if attempt:
             time.sleep(FIRST_DELAY_S * 2**attempt)
@@ -126,11 +136,12 @@ def upload(client: httpx.Client, slot: UploadSlot, path: Path, stop: Stop) -> No
             raise SlotExpired
         said = f"HTTP {response.status_code}: {response.text[:200]}"
         if response.status_code < SERVER_ERROR:
+            away = False
             break
     raise JobFailed(
         f"The output {path.name} could not be stored.",
         blame=Blame.FARM,
-        code="output_refused",
+        code=BUCKET_AWAY if away else "output_refused",
         why=f"The bucket says {said}.",
         fix="Look at the bucket and at the path between it and the node.",
     )

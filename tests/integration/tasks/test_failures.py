@@ -7,6 +7,8 @@ import pytest
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts
 from storage.models import Artifact, Attestation
+from tasks.finish import MOST_DOUBLINGS
+from tasks.messages import BUCKET_AWAY
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, Scene
 
@@ -57,6 +59,23 @@ def test_a_failure_that_is_not_the_persons_is_tried_again_up_to_the_limit(
     assert (job.state, scene.failure(job).code) == (JobState.FAILED, "device_lost")
     assert scene.failure(job).context["attempts"] == limit
     assert [row.state for row in scene.attempts(job)] == [JobState.FAILED] * limit
+
+
+def test_a_bucket_that_is_away_is_held_against_nobody_however_often_it_is_met(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    for _ in range(scene.farm.policy.max_attempts + 1):
+        work = node.take(scene.job(build_id, Stage.CHECK))
+        assert node.fail(work, BUCKET_AWAY, Blame.FARM) is JobState.QUEUED
+    job = scene.job(build_id, Stage.CHECK)
+    assert job.failures == 0
+    scene.run(node, build_id)
+    scene.publish()
+
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+    pauses = [(ring.not_before - ring.created_at).total_seconds() for ring in scene.rings(build_id)]
+    assert max(pauses) <= scene.farm.policy.retry_backoff_s * 2**MOST_DOUBLINGS + 1
 
 
 def test_another_attempt_waits_longer_each_time(scene: Scene, node: FakeNode) -> None:

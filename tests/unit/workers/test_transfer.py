@@ -84,7 +84,18 @@ def test_a_bucket_that_is_away_is_the_farms_fault(tmp_path: Path) -> None:
 
     with pytest.raises(JobFailed) as caught:
         transfer.download(client(refuse), item(), tmp_path, go_on)
-    assert caught.value.blame is Blame.FARM
+    assert (caught.value.code, caught.value.blame) == ("bucket_away", Blame.FARM)
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(404, "input_unavailable"), (500, "bucket_away"), (503, "bucket_away")]
+)
+def test_a_bucket_with_a_fault_of_its_own_is_told_from_one_without_the_file(
+    tmp_path: Path, status: int, code: str
+) -> None:
+    with pytest.raises(JobFailed) as caught:
+        transfer.download(client(lambda _request: httpx.Response(status)), item(), tmp_path, go_on)
+    assert caught.value.code == code
 
 
 def test_a_stop_is_obeyed_on_the_way(tmp_path: Path) -> None:
@@ -149,9 +160,12 @@ def test_an_expired_address_asks_for_a_new_one(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(("status", "tries"), [(400, 1), (500, transfer.TRIES)])
+@pytest.mark.parametrize(
+    ("status", "tries", "code"),
+    [(400, 1, "output_refused"), (500, transfer.TRIES, "bucket_away")],
+)
 def test_a_refusal_is_final_and_a_fault_is_tried_again(
-    tmp_path: Path, status: int, tries: int
+    tmp_path: Path, status: int, tries: int, code: str
 ) -> None:
     seen: list[int] = []
 
@@ -161,5 +175,5 @@ def test_a_refusal_is_final_and_a_fault_is_tried_again(
 
     with pytest.raises(JobFailed) as caught:
         transfer.upload(client(answer), slot(), output(tmp_path), go_on)
-    assert caught.value.code == "output_refused"
+    assert caught.value.code == code
     assert len(seen) == tries

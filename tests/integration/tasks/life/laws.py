@@ -16,6 +16,7 @@ from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from tasks.farm import Farm
 from tasks.lifecycle import LEGAL_MOVES
+from tasks.messages import BUCKET_AWAY
 from tests.integration.tasks.life.snapshot import LIVE, AnyRow, Snapshot
 
 UNSUCCESSFUL = (JobState.FAILED, JobState.EXPIRED)
@@ -182,12 +183,13 @@ def _failures_decide(now: Snapshot, _seen: Seen) -> Iterator[str]:
         tried = now.attempts.get(job.id, [])
         failed = [row for row in tried if row.state is JobState.FAILED]
         blames = [(row.failure or {}).get("blame") for row in failed]
+        counted = [row for row in failed if (row.failure or {}).get("code") != BUCKET_AWAY]
         if Blame.PERSON in blames and job.state in LIVE:
             yield f"job {job.id} goes on after a failure of the person's"
         if job.stage == Stage.PUBLISH or job.state is JobState.CANCELLED:
             continue
-        if job.failures != len(failed) and job.cancel_requested_at is None:
-            yield f"job {job.id} has {len(failed)} failed attempts and counts {job.failures}"
+        if job.failures != len(counted) and job.cancel_requested_at is None:
+            yield f"job {job.id} has {len(counted)} failed attempts and counts {job.failures}"
 
 
 def _queued_jobs_are_announced(now: Snapshot, _seen: Seen) -> Iterator[str]:

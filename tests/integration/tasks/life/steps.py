@@ -16,7 +16,7 @@ from enginefarm.state import Blame, JobState
 from storage.database import now
 from storage.models import Job
 from storage.objects import S3Objects
-from tasks.messages import FinishRequest, Ring
+from tasks.messages import BUCKET_AWAY, FinishRequest, Ring
 from tests.contract.stores import overwrite
 from tests.integration.tasks.life.schedule import Mishap, Schedule
 from tests.integration.tasks.life.world import LifeNode, Work
@@ -28,6 +28,7 @@ FAULTS = {
     "node": ("device_lost", Blame.NODE),
     "memory": ("out_of_memory", Blame.NODE),
     "farm": ("blob_unreachable", Blame.FARM),
+    "bucket": (BUCKET_AWAY, Blame.FARM),
 }
 ANSWERS = {
     JobState.SUCCEEDED: {JobState.UPLOADED},
