@@ -18,6 +18,7 @@ from api.uploads import RAW, Upload, received
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
 from storage import blobs, catalogue
+from tasks import quotas
 from tasks.datasets import scan_npz
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -81,6 +82,8 @@ def _take(
         max_bytes=settings.max_dataset_bytes,
         max_expanded_bytes=settings.max_dataset_expanded_bytes,
     )
+    with entrance.transaction() as (session, caller):
+        quotas.require_room_for_blobs(session, caller.tenant_id, [(file.digest, file.size)])
     entrance.farm.objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
         blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)

@@ -112,8 +112,8 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
     files = [main, *external]
     objects = entrance.farm.objects
     with entrance.transaction() as (session, caller):
-        new = [file for file in files if not blobs.find(session, caller.tenant_id, file.digest)]
-        quotas.require_room_for_bytes(session, caller.tenant_id, sum(file.size for file in new))
+        sent_here = [(file.digest, file.size) for file in files]
+        quotas.require_room_for_blobs(session, caller.tenant_id, sent_here)
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):

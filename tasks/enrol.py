@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from datetime import datetime, timedelta
 
 import structlog
 
+from enginefarm import __version__
 from enginefarm.errors import Conflict, Unauthenticated
 from enginefarm.state import NodeState
 from storage import jobs, nodes
@@ -31,6 +33,7 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
     """
     secret = secrets.token_hex(32)
     queues = queues_served(message.description)
+    _require_fitting_version(message.description.farm_version)
     with farm.database.transaction() as session:
         before = _require_free_name(session, farm.policy, message)
         if before is not None:
@@ -49,6 +52,22 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
         credential=f"en_{node_id}_{secret}",
         queues=queues,
         heartbeat_s=farm.policy.node_heartbeat_s,
+    )
+
+
+def _require_fitting_version(theirs: str) -> None:
+    """Refuse a node that is more than one minor version away: it would misunderstand its jobs."""
+    ours = __version__
+    pairs = [re.match(r"(\d+)\.(\d+)", text) for text in (theirs, ours)]
+    if all(pairs):
+        (a, b), (c, d) = [(int(m[1]), int(m[2])) for m in pairs if m is not None]
+        if a == c and abs(b - d) <= 1:
+            return
+    raise Conflict(
+        f"A node of version {theirs[:40]} cannot work for a farm of version {ours}.",
+        code="node_version_unsupported",
+        why="They may be one minor version apart, so that a farm is upgraded node by node.",
+        fix=f"Bring the node to version {ours}.",
     )
 
 

@@ -39,6 +39,12 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class _Reply(BaseModel):
+    """What the farm says; a node of the version before leaves out what it does not know."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
 def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Refuse text that no database column can hold, wherever it is in a message."""
     if isinstance(value, str):
@@ -113,7 +119,7 @@ class EnrolRequest(_StoredMessage):
     previous: str | None = None
 
 
-class EnrolReply(_Message):
+class EnrolReply(_Reply):
     """The node's own credential, shown once."""
 
     node_id: str
@@ -130,14 +136,14 @@ class NodeBeat(_StoredMessage):
     draining: bool = False
 
 
-class NodeBeatReply(_Message):
+class NodeBeatReply(_Reply):
     """What the control plane wants of the node."""
 
     queues: list[str]
     drain: bool = False
 
 
-class InputFile(_Message):
+class InputFile(_Reply):
     """A blob the job needs. ``role``: model, external-data, engine, dataset, check."""
 
     role: str
@@ -147,7 +153,7 @@ class InputFile(_Message):
     url: str = Field(description="Presigned GET.")
 
 
-class JobLimits(_Message):
+class JobLimits(_Reply):
     """The running and silent clocks, in seconds, and the child's memory limit in bytes."""
 
     running_s: float
@@ -162,7 +168,7 @@ class ClaimRequest(_StoredMessage):
     attempt: int
 
 
-class Assignment(_Message):
+class Assignment(_Reply):
     """A claimed job: all a node needs, and nothing it does not."""
 
     job_id: str
@@ -178,7 +184,7 @@ class Assignment(_Message):
     inputs: list[InputFile]
 
 
-class ClaimReply(_Message):
+class ClaimReply(_Reply):
     """The job, or why not: ``gone``, ``incapable``, ``failed here before``, or its state."""
 
     assignment: Assignment | None
@@ -203,7 +209,7 @@ class LeaseBeat(_Message):
     log_tail: str = Field(default="", max_length=65_536)
 
 
-class LeaseBeatReply(_Message):
+class LeaseBeatReply(_Reply):
     """``cancel``: stop the child and finish as cancelled."""
 
     cancel: bool
@@ -228,7 +234,7 @@ class UploadsRequest(_Message):
     files: list[OutputFile]
 
 
-class UploadSlot(_Message):
+class UploadSlot(_Reply):
     """Where one file goes; ``url`` is absent when the farm has these bytes already."""
 
     digest: Digest
@@ -236,7 +242,7 @@ class UploadSlot(_Message):
     headers: dict[str, str] = {}
 
 
-class UploadsReply(_Message):
+class UploadsReply(_Reply):
     """A slot for each file asked for, in the same order."""
 
     files: list[UploadSlot]
@@ -257,7 +263,7 @@ class FinishRequest(_Message):
     log: OutputFile | None = None
 
 
-class FinishReply(_Message):
+class FinishReply(_Reply):
     """The state the job is in now."""
 
     state: JobState

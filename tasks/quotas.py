@@ -5,10 +5,10 @@ How many jobs may run is no refusal: they wait their turn, see ``tasks.schedule`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from enginefarm.errors import QuotaExceeded
-from storage import tenants
+from storage import blobs, tenants
 from storage.database import Session
 from storage.models import Job
 
@@ -37,8 +37,12 @@ def require_room_for_jobs(session: Session, tenant_id: str, made: Sequence[Job])
         )
 
 
-def require_room_for_bytes(session: Session, tenant_id: str, size: int) -> None:
+def require_room_for_blobs(
+    session: Session, tenant_id: str, sent: Iterable[tuple[str, int]]
+) -> None:
     """Refuse an upload that would be more than the tenant may keep.
+
+    ``sent`` are digests and sizes; what the tenant keeps already costs nothing.
 
     Raises:
         QuotaExceeded: code ``quota_bytes``.
@@ -46,6 +50,8 @@ def require_room_for_bytes(session: Session, tenant_id: str, size: int) -> None:
     most = tenants.get(session, tenant_id).max_bytes
     if most is None:
         return
+    new = {digest: size for digest, size in sent if not blobs.find(session, tenant_id, digest)}
+    size = sum(new.values())
     there = tenants.bytes_kept(session, tenant_id)
     if there + size > most:
         raise QuotaExceeded(

@@ -154,6 +154,7 @@ CODES: Final[dict[str, str]] = {
     "node_name_taken": "A living node has this name already.",
     "node_serves_nothing": "The node serves no queue.",
     "node_unknown": "The node is not enrolled, or its credential is wrong.",
+    "node_version_unsupported": "The node and the farm are more than one minor version apart.",
     "not_a_model": "The file is not an ONNX model; the message says what it may be.",
     "not_found": "There is nothing of that name for this tenant.",
     "not_measurable_here": "The node cannot run this engine.",

@@ -8,8 +8,10 @@ from sqlalchemy import select
 from enginefarm.errors import Conflict
 from enginefarm.state import Blame, JobState, NodeState, Stage
 from storage.models import Node
+from tasks import enrol
+from tasks.messages import Assignment, EnrolRequest
 from tasks.reconciler import reconcile
-from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.fake_node import FakeNode, description
 from tests.integration.tasks.scene import Scene
 
 
@@ -151,3 +153,22 @@ def test_a_measurement_has_its_node_to_itself(scene: Scene) -> None:
     node.take(scene.job(measured, Stage.BENCHMARK))
     third = scene.submit(model=scene.other())
     assert node.ask(scene.job(third, Stage.CHECK)).declined == "busy"
+
+
+@pytest.mark.parametrize("version", ["0.9.0", "7.0.0", "not a version"])
+def test_a_node_that_is_too_far_away_in_version_is_refused(scene: Scene, version: str) -> None:
+    request = EnrolRequest(
+        name="far", description=description().model_copy(update={"farm_version": version})
+    )
+    with pytest.raises(Conflict) as refused:
+        enrol.enrol(scene.farm, request)
+    assert refused.value.code == "node_version_unsupported"
+
+
+def test_a_node_of_the_version_before_leaves_out_what_it_does_not_know(
+    scene: Scene, node: FakeNode
+) -> None:
+    work = node.take(scene.job(scene.submit(), Stage.CHECK))
+    newer = work.model_dump(mode="json") | {"said_by_a_later_farm": 1}
+
+    assert Assignment.model_validate(newer) == work

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import QuotaExceeded
-from storage import tenants
+from storage import blobs, tenants
 from storage.models import Job
 from tasks import quotas
 from tests.integration.tasks.fake_node import FakeNode
@@ -46,12 +46,14 @@ def test_what_the_cache_answers_is_never_refused(scene: Scene, node: FakeNode) -
 def test_an_upload_beyond_the_bytes_is_refused(scene: Scene) -> None:
     with scene.farm.database.transaction() as session:
         kept = tenants.bytes_kept(session, scene.tenant_id)
-        quotas.require_room_for_bytes(session, scene.tenant_id, 10**15)
+        quotas.require_room_for_blobs(session, scene.tenant_id, [("sha256:a", 10**15)])
     allow(scene, max_bytes=kept + 10)
     with scene.farm.database.transaction() as session:
-        quotas.require_room_for_bytes(session, scene.tenant_id, 10)
+        quotas.require_room_for_blobs(session, scene.tenant_id, [("sha256:a", 10)])
         with pytest.raises(QuotaExceeded) as refused:
-            quotas.require_room_for_bytes(session, scene.tenant_id, 11)
+            quotas.require_room_for_blobs(session, scene.tenant_id, [("sha256:a", 11)])
+        blobs.record(session, scene.tenant_id, "sha256:a", 11, "application/octet-stream")
+        quotas.require_room_for_blobs(session, scene.tenant_id, [("sha256:a", 11)])
 
     assert refused.value.code == "quota_bytes"
     assert refused.value.context == {"limit": kept + 10, "kept": kept}
