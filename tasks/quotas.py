@@ -52,6 +52,8 @@ def require_room_for_blobs(
         return
     new = {digest: size for digest, size in sent if not blobs.find(session, tenant_id, digest)}
     size = sum(new.values())
+    if not size:
+        return
     there = tenants.bytes_kept(session, tenant_id)
     if there + size > most:
         raise QuotaExceeded(
