@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from tests.e2e.conftest import RunningFarm, started_farm, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("faults")]
 QUICK = {"benchmark": {"min_iterations": 10, "min_duration_ms": 1, "max_duration_ms": 200}}
+# Long enough for a beat or two, which come every second here.
+LONG = {"benchmark": {"min_iterations": 10, "min_duration_ms": 3000, "max_duration_ms": 4000}}
 TOGETHER = [
     ["submit.written", "dispatch.sent", "claim.written"],
     ["submit.committed", "dispatch.committed", "claim.committed"],
@@ -90,8 +92,8 @@ def persistently(
     return wait_until("an answer", 60, probe).raise_for_status()
 
 
-def submit(farm: RunningFarm, model: str) -> str:
-    body = {"model": model, "targets": ["onnxruntime@cpu"], "options": QUICK}
+def submit(farm: RunningFarm, model: str, options: Mapping[str, object] = QUICK) -> str:
+    body = {"model": model, "targets": ["onnxruntime@cpu"], "options": options}
     key = {"Idempotency-Key": uuid.uuid4().hex}
     answer = persistently(farm, lambda http: http.post("/v1/builds", json=body, headers=key))
     return str(answer.json()["id"])
@@ -151,7 +153,7 @@ def test_a_death_at_a_step_loses_nothing_and_makes_nothing_twice(
     model = model_of(farm)
     for point in points:
         (folder / point).touch()
-    build = submit(farm, model)
+    build = submit(farm, model, LONG if "beat.committed" in points else QUICK)
     if "reconcile.written" in points:
         wait_until("the first attempt", 60, lambda: has_begun(farm, build))
         kill(farm, "workers")  # only then is there something to repair

@@ -80,7 +80,11 @@ class Farm:
         return [sys.executable, "-m", "localfarm", *words]
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "ENGINEFARM_LOCAL_FOLDER": str(self.folder.path)}
+        return {
+            **os.environ,
+            "ENGINEFARM_LOCAL_FOLDER": str(self.folder.path),
+            "ENGINEFARM_LOCAL_RESTARTS": "1",
+        }
 
 
 @pytest.fixture
@@ -122,7 +126,14 @@ def test_a_farm_lives_from_up_to_stop_and_its_data_until_the_next_up(farm: Farm)
     with farm.client() as client:
         assert client.models.get(uploaded.digest).name == model.name
 
-    os.kill(running.children["tasks"], signal.SIGKILL)
+    killed = running.children["tasks"]
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: (farm.folder.running() or running).children["tasks"] != killed)
+    assert "tasks ended with exit status -9; started again" in farm.output()
+    running = farm.folder.running() or running
+    second = processes_of(running)
+
+    os.kill(running.children["tasks"], signal.SIGKILL)  # once more than it is told to bear
 
     assert farm.exit_code() == 1
     assert "The process tasks ended with exit status -9." in farm.output()
