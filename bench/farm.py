@@ -38,7 +38,7 @@ from storage.database import Database
 MODEL = "magika"
 TARGET = "onnxruntime@cpu"
 QUICK = BenchmarkOptions(min_iterations=20, min_duration_ms=200, max_duration_ms=200)
-_WAITING_TARGET = "tensorrt@sm_90"  # nobody serves it here: such builds wait and do no work
+_WAITING_TARGET = "onnxruntime@sm_90"  # nobody serves it here: such builds wait and do no work
 
 
 @dataclass(frozen=True)
