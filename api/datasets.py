@@ -17,7 +17,7 @@ from api.settings import ApiSettings
 from api.uploads import RAW, Upload, received
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
-from storage import blobs, catalogue
+from storage import blobs, catalogue, garbage
 from tasks import quotas
 from tasks.datasets import scan_npz
 
@@ -84,6 +84,7 @@ def _take(
     )
     with entrance.transaction() as (session, caller):
         quotas.require_room_for_blobs(session, caller.tenant_id, [(file.digest, file.size)])
+        garbage.keep(session, [file.digest])
     entrance.farm.objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
         blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)

@@ -25,7 +25,7 @@ from enginefarm.model_file import ModelScan, check_external, scan_model
 from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
 from enginefarm.views import ModelView
-from storage import blobs, catalogue
+from storage import blobs, catalogue, garbage
 from tasks import quotas
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -114,6 +114,7 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
     with entrance.transaction() as (session, caller):
         sent_here = [(file.digest, file.size) for file in files]
         quotas.require_room_for_blobs(session, caller.tenant_id, sent_here)
+        garbage.keep(session, [file.digest for file in files])
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,6 +56,9 @@ class Objects(Protocol):
 
     def remove(self, digest: str) -> None:
         """Remove an object; one that is not there is no trouble."""
+
+    def listing(self, after: str = "") -> list[tuple[str, datetime]]:
+        """Return some digests and when each was stored, in order, the first after ``after``."""
 
     def read(self, digest: str, limit: int) -> bytes:
         """Return an object of at most ``limit`` bytes."""
@@ -198,6 +202,16 @@ class S3Objects:
         """Remove an object; one that is not there is no trouble."""
         with answering():
             self._client.delete_object(Bucket=self._bucket, Key=_key(digest))
+
+    def listing(self, after: str = "") -> list[tuple[str, datetime]]:
+        """Return some digests and when each was stored, in order, the first after ``after``."""
+        start = {"StartAfter": _key(after)} if after else {}
+        with answering():
+            page = self._client.list_objects_v2(Bucket=self._bucket, Prefix="sha256/", **start)
+        return [
+            (f"sha256:{row['Key'].rpartition('/')[2]}", row["LastModified"])
+            for row in page.get("Contents", [])
+        ]
 
     def read(self, digest: str, limit: int) -> bytes:
         """Return an object of at most ``limit`` bytes, its digest checked."""

@@ -22,6 +22,7 @@ from tasks.publish import publish_due
 from tasks.reconciler import reconcile
 from tasks.settings import ControlSettings
 from tasks.settle import settle_due
+from tasks.sweep import Sweeper
 
 LOOPS = ("dispatcher", "publisher", "reconciler")
 _ALIVE_WITHIN_S = 60.0
@@ -65,7 +66,7 @@ def _loops(settings: ControlSettings, chosen: list[str]) -> list[Loop]:
     loops = {
         "dispatcher": Loop("dispatcher", partial(dispatch, farm, app), 0.1),
         "publisher": Loop("publisher", partial(_settle_and_publish, farm, signer), 0.1),
-        "reconciler": Loop("reconciler", partial(_reconcile, farm), 1.0),
+        "reconciler": Loop("reconciler", partial(_reconcile, farm, Sweeper(farm)), 1.0),
     }
     return [loops[name] for name in chosen]
 
@@ -74,8 +75,9 @@ def _settle_and_publish(farm: Farm, signer: StatementSigner) -> int:
     return settle_due(farm) + publish_due(farm, signer)
 
 
-def _reconcile(farm: Farm) -> int:
+def _reconcile(farm: Farm, sweeper: Sweeper) -> int:
     reconcile(farm)
+    sweeper.turn()
     return 0
 
 

@@ -40,9 +40,14 @@ class Composed:
     unmet: list[GateVerdict]
 
     @property
+    def files(self) -> list[Descriptor]:
+        """Everything that the manifest names: its config and its layers."""
+        return [self.manifest.config, *self.manifest.layers]
+
+    @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return self.manifest.config.size + sum(layer.size for layer in self.manifest.layers)
+        return sum(file.size for file in self.files)
 
 
 def compose(build: Build, model: Model, stages: Mapping[Stage, Job]) -> Composed:

@@ -5,10 +5,7 @@ The right to publish is a lease like a node's; the artifact's row is unique for 
 
 from __future__ import annotations
 
-import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -19,7 +16,7 @@ from enginefarm.attestation import PREDICATE_TYPE
 from enginefarm.errors import Failure, FarmError, JobFailed, Unavailable
 from enginefarm.manifest import CONFIG_TYPE, MANIFEST_TYPE, REPORT_TYPE
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
-from storage import artifacts, attempts, blobs, builds, catalogue, jobs
+from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs
 from storage.database import Session, now
 from storage.models import Artifact, Attestation, Build, Job, Model
 from storage.signing import StatementSigner
@@ -31,6 +28,7 @@ from tasks.fault_points import reach
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.proof import NOT_AS_MADE, prove_blobs
+from tasks.renewal import renewed
 from tasks.statement import statement_for
 
 _log = structlog.get_logger()
@@ -66,7 +64,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
         return
     reach("publish.taken")
     try:
-        with _renewing(farm, work):
+        with renewed(farm, work.job.id, work.attempt):
             composed = compose(work.build, work.model, work.stages)
             bundle = _prepare(farm, signer, work, composed)
     except FarmError as error:
@@ -109,37 +107,16 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
     return _Work(build, model, stages, origin, job.attempt)
 
 
-@contextmanager
-def _renewing(farm: Farm, work: _Work) -> Iterator[None]:
-    """Keep the lease while the block runs: a publisher that dies is soon followed by another."""
-    done = threading.Event()
-
-    def renew() -> None:
-        while not done.wait(farm.policy.publish_lease_s / 3):
-            try:
-                with farm.database.transaction() as session:
-                    until = lease.until(farm.policy.publish_lease_s)
-                    jobs.renew_lease(session, work.job.id, work.attempt, until)
-            except Unavailable as error:
-                _log.warning("lease_not_renewed", job=work.job.id, code=error.code)
-
-    thread = threading.Thread(target=renew, name="publish-lease", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
     """Put the new files in the bucket, prove that every file is there, then sign."""
     manifest = composed.manifest
+    with farm.database.transaction() as session:
+        garbage.keep(session, [manifest.digest, *(row.digest for row in composed.files)])
     farm.objects.put_bytes(manifest.config.digest, composed.config, CONFIG_TYPE)
     report = next(row for row in manifest.layers if row.media_type == REPORT_TYPE)
     farm.objects.put_bytes(report.digest, composed.report_bytes, REPORT_TYPE)
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
-    prove_blobs(farm, [(row.digest, row.size) for row in (manifest.config, *manifest.layers)])
+    prove_blobs(farm, [(row.digest, row.size) for row in composed.files])
     reach("publish.stored")
     facts = facts_of(work.build, work.model, work.stages, work.origin, signer.builder_id)
     return signer.sign(statement_for(manifest, facts))
@@ -192,7 +169,7 @@ def _write(
     manifest, tenant = composed.manifest, work.build.tenant_id
     rendered = manifest.render()
     blobs.record(session, tenant, manifest.digest, len(rendered), MANIFEST_TYPE)
-    for layer in (manifest.config, *manifest.layers):
+    for layer in composed.files:
         blobs.record(session, tenant, layer.digest, layer.size, layer.media_type)
     artifacts.add(
         session,
@@ -210,7 +187,7 @@ def _write(
             size=composed.size,
             created_at=now(),
         ),
-        [row.digest for row in (manifest.config, *manifest.layers)],
+        [row.digest for row in composed.files],
         Attestation(
             tenant_id=tenant,
             artifact_digest=manifest.digest,

@@ -73,6 +73,14 @@ class PolicySettings(BaseSettings):
         gt=0,
         description="Longest time of an attempt without a word from its process.",
     )
+    sweep_every_s: float = Field(
+        default=3600.0, gt=0, description="Rest between two searches of the bucket for garbage."
+    )
+    garbage_grace_s: float = Field(
+        default=604_800.0,
+        ge=3600,
+        description="Bytes that nothing refers to are marked, and removed, after so long each.",
+    )
     transfer_s: int = Field(
         default=3600, ge=60, description="How long the presigned URLs of a job hold."
     )

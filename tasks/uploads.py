@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from storage import attempts, blobs, jobs
+from storage import attempts, blobs, garbage, jobs
 from tasks import lease
 from tasks.farm import Farm
 from tasks.fault_points import reach
@@ -26,6 +26,7 @@ def slots(farm: Farm, node_id: str, job_id: str, message: UploadsRequest) -> Upl
             for file in message.files
             if blobs.find(session, job.tenant_id, file.digest) is not None
         }
+        garbage.keep(session, [file.digest for file in message.files])
         attempts.give_places(session, job, [file.digest for file in message.files])
     made = []
     for file in message.files:

@@ -72,6 +72,15 @@ class Blob(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
+class Garbage(Base):
+    """Bytes in the bucket that no row refers to, and since when that is known."""
+
+    __tablename__ = "garbage"
+
+    digest: Mapped[str] = mapped_column(primary_key=True)
+    marked_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
 class Model(Base):
     """A model: its digest is that of the canonical list of its files."""
 

@@ -194,3 +194,28 @@ def test_a_tampered_object_is_found_and_never_read(
         objects.read(digest, len(data))
 
     assert (confirmed.value.code, read.value.code) == ("blob_corrupt", "blob_corrupt")
+
+
+def test_what_is_kept_is_listed_in_order_with_when_it_was_stored(objects: S3Objects) -> None:
+    kept = []
+    for _ in range(3):
+        data, digest = fresh()
+        objects.put_bytes(digest, data, RAW)
+        kept.append(digest)
+    listed = objects.listing()
+    names = [digest for digest, _ in listed]
+
+    assert names == sorted(names)
+    assert set(kept) <= set(names)
+    assert [digest for digest, _ in objects.listing(names[0])] == names[1:]
+    assert all(stored.tzinfo is not None for _, stored in listed)
+    assert objects.listing(names[-1]) == []
+
+
+def test_what_was_removed_is_gone_and_may_be_removed_again(objects: S3Objects) -> None:
+    data, digest = fresh()
+    objects.put_bytes(digest, data, RAW)
+    for _ in range(2):
+        objects.remove(digest)
+
+    assert objects.head(digest) is None

@@ -1,0 +1,123 @@
+"""What nobody needs leaves the bucket after a grace, and never what somebody is about to use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from enginefarm.digest import digest_of
+from enginefarm.state import BuildState, Stage
+from storage import garbage
+from storage.database import now
+from storage.models import Garbage
+from tasks.farm import Farm
+from tasks.sweep import Sweeper, remove_due
+from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.scene import Scene
+
+OCTETS = "application/octet-stream"
+
+
+@pytest.fixture
+def hasty(farm: Farm) -> Farm:
+    """Return the farm with no grace, so that everything in the bucket is old enough."""
+    return replace(farm, policy=replace(farm.policy, garbage_grace_s=-1.0, sweep_every_s=0.0))
+
+
+@pytest.fixture
+def sweep(hasty: Farm) -> Callable[[], None]:
+    def until_done() -> None:
+        sweeper = Sweeper(hasty)
+        while True:
+            sweeper.turn()
+            if not sweeper._after:
+                return
+
+    return until_done
+
+
+def orphan(scene: Scene, data: bytes = b"left behind by an attempt that died") -> str:
+    scene.bucket.put_bytes(digest_of(data), data, OCTETS)
+    return digest_of(data)
+
+
+def test_what_no_row_refers_to_goes_and_all_else_stays(
+    scene: Scene, node: FakeNode, sweep: Callable[[], None]
+) -> None:
+    build_id = scene.submit()
+    scene.run(node, build_id)
+    scene.publish()
+    lost = orphan(scene)
+    sweep()
+
+    assert scene.bucket.head(lost) is None
+    digest = (scene.job(build_id, Stage.PUBLISH).result or {})["artifact"]
+    for row in (scene.verified(digest).manifest.config, *scene.verified(digest).manifest.layers):
+        scene.bucket.confirm(row.digest, row.size)
+    second = scene.submit(seed=3)
+    scene.run(node, second)
+    scene.publish()
+    assert scene.state(second) is BuildState.SUCCEEDED
+
+
+def test_within_its_grace_nothing_goes(scene: Scene) -> None:
+    lost = orphan(scene)
+    sweeper = Sweeper(scene.farm)
+    for _ in range(50):
+        sweeper.turn()
+
+    assert scene.bucket.head(lost) is not None
+    with scene.farm.database.transaction() as session:
+        assert session.get(Garbage, lost) is None
+
+
+def test_what_an_attempt_may_upload_stays(
+    scene: Scene, node: FakeNode, sweep: Callable[[], None]
+) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    message = node.done(work)
+    sweep()
+    node.tell(work, message)
+    scene.settle()
+
+    scene.bucket.confirm(message.outputs[0].digest, message.outputs[0].size)
+
+
+def test_bytes_that_are_about_to_be_stored_again_are_not_removed(scene: Scene, hasty: Farm) -> None:
+    lost = orphan(scene)
+    with scene.farm.database.transaction() as session:
+        garbage.mark(session, [lost])
+    with scene.farm.database.transaction() as session:
+        garbage.keep(session, [lost])
+
+    assert remove_due(hasty) == 0
+    assert scene.bucket.head(lost) is not None
+
+
+def test_who_stores_bytes_waits_for_their_removal_and_then_stores_them(
+    scene: Scene, hasty: Farm
+) -> None:
+    data = b"removed and stored at the same moment"
+    lost = orphan(scene, data)
+    with scene.farm.database.transaction() as session:
+        garbage.mark(session, [lost])
+
+    def store() -> None:
+        with scene.farm.database.transaction() as other:
+            garbage.keep(other, [lost])
+        scene.bucket.put_bytes(lost, data, OCTETS)
+
+    with ThreadPoolExecutor(1) as pool:
+        with scene.farm.database.transaction() as session:
+            assert garbage.claim(session, lost, now() + timedelta(seconds=1))
+            storing = pool.submit(store)
+            scene.bucket.remove(lost)
+        storing.result(30)
+
+    scene.bucket.confirm(lost, len(data))
+    assert remove_due(hasty) == 0
