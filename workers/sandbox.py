@@ -83,13 +83,9 @@ def run(
     times a second and gives the reason to end the child.
     """
     read_fd, write_fd = os.pipe()
-    filled = [
-        part.replace("{progress_fd}", str(write_fd)).replace("{parent}", str(os.getpid()))
-        for part in command
-    ]
     try:
         child = subprocess.Popen(
-            filled,
+            _filled(command, write_fd),
             cwd=cwd,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
@@ -108,6 +104,11 @@ def run(
         return watch.until_end(stop)
     finally:
         watch.close()
+
+
+def _filled(command: Sequence[str], progress_fd: int) -> list[str]:
+    known = {"{progress_fd}": str(progress_fd), "{parent}": str(os.getpid())}
+    return [known.get(part, part) for part in command]
 
 
 class _Watch:

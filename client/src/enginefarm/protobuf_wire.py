@@ -72,13 +72,10 @@ class Wire:
         self._fields_left = max_fields
         self._run_bytes_left = _MAX_RUN_BYTES
 
-    def fields(  # noqa: C901, PLR0912 - the hot loop: a call for each branch would double its time
+    def fields(  # noqa: C901 - the hot loop: a call for each branch would double its time
         self, start: int, end: int, wanted: Collection[int], *, runs: Collection[int] = ()
     ) -> Iterator[Field]:
-        """Give the ``wanted`` fields of the message between two offsets; read over the others.
-
-        ``runs`` are numbers of repeated fields of plain numbers: a run of them is read over at
-        once, since some writers spend a field on each of a million numbers.
+        """Give the ``wanted`` fields of a message; read over the others, ``runs`` of them at once.
 
         Raises:
             WireError: not protobuf; ``CutError`` if it only ends too early.
@@ -97,12 +94,9 @@ class Wire:
             number, kind = tag >> 3, tag & 7
             if kind in _LENGTHS:
                 length = _LENGTHS[kind]
-                if kind != BYTES:
-                    pass
-                elif at < end and data[at] < _MORE:
-                    length, at = data[at], at + 1
-                else:
-                    length, at = self._varint(at, end)
+                if kind == BYTES:
+                    short = at < end and data[at] < _MORE
+                    length, at = (data[at], at + 1) if short else self._varint(at, end)
                 if length > end - at:
                     raise CutError(begin, length - (end - at))
                 field = number, kind, at, at + length
@@ -152,6 +146,7 @@ class Wire:
         raise WireError("a number is longer than ten bytes", position)
 
     def _after_run(self, tag: int, kind: int, position: int, end: int) -> int:
+        """Read over a run of one repeated field: some writers spend a field on each number."""
         if tag >= _MORE or position >= end or self.data[position] != tag:
             return position
         run = re.compile(b"(?:%b%b)*+" % (re.escape(bytes([tag])), _ELEMENT[kind]), re.DOTALL)

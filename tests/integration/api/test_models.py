@@ -161,7 +161,10 @@ def test_a_bad_model_is_refused_by_its_code_and_leaves_nothing(
     api: Served, files: Files, status: int, code: str
 ) -> None:
     with api.client(Scope.SUBMIT) as client:
-        refused(api, client.post("/v1/models", files=files), status, code)
+        answer = client.post("/v1/models", files=files)
+
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    refused(api, answer, status, code)
 
 
 def test_another_digest_than_was_sent_along_is_refused(api: Served) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from enginefarm.digest import digest_of
-from enginefarm.state import BuildState, Stage
+from enginefarm.state import BuildState, JobState, Stage
 from storage import garbage
 from storage.database import now
 from storage.models import Garbage
@@ -85,6 +85,7 @@ def test_what_an_attempt_may_upload_stays(
     node.tell(work, message)
     scene.settle()
 
+    assert scene.job(build_id, Stage.CHECK).state is JobState.SUCCEEDED
     scene.bucket.confirm(message.outputs[0].digest, message.outputs[0].size)
 
 

@@ -9,6 +9,7 @@ import pytest
 from enginefarm.errors import InvalidModel
 from enginefarm.external_data import check_external
 from enginefarm.onnx_types import ExternalRef
+from tests.refused import refused_with
 
 
 @dataclass
@@ -46,7 +47,12 @@ def refusal(refs: list[ExternalRef], sizes: dict[str, int]) -> InvalidModel:
     ids=["none", "whole", "two", "no length", "longer", "empty", "as exporters name it"],
 )
 def test_what_is_there_whole_passes(refs: list[ExternalRef]) -> None:
-    check_external(Scanned(refs), {"w.bin": 32, "model.onnx_data": 16, "more.bin": 1})
+    assert (
+        refused_with(
+            check_external, Scanned(refs), {"w.bin": 32, "model.onnx_data": 16, "more.bin": 1}
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(

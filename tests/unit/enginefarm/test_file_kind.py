@@ -16,6 +16,7 @@ import pytest
 
 from enginefarm.errors import InvalidModel
 from enginefarm.file_kind import SNIFFED_BYTES, refuse_other_kinds
+from tests.refused import refused_with
 from tests.unit.enginefarm.onnx_made import model
 
 
@@ -116,11 +117,14 @@ def test_a_pointer_of_git_lfs_is_told_from_the_model() -> None:
     ids=["a model", "nothing", "a beginning", "another version", "no archive", "no JSON"],
 )
 def test_what_could_be_a_model_is_left_to_the_scanner(data: bytes) -> None:
-    refuse_other_kinds(data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
+    assert (
+        refused_with(refuse_other_kinds, data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
+        is None
+    )
 
 
 @pytest.mark.parametrize("length", [0, 1, 2**63])
 def test_a_length_that_does_not_fit_the_file_makes_no_safetensors(length: int) -> None:
     data = struct.pack("<Q", length) + b"{}"
 
-    refuse_other_kinds(data, data, len(data))
+    assert refused_with(refuse_other_kinds, data, data, len(data)) is None

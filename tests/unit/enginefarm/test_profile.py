@@ -10,6 +10,7 @@ from enginefarm.errors import InvalidProfile
 from enginefarm.profile import check_profiles, dynamic_inputs
 from enginefarm.spec import Profile, ShapeRange
 from enginefarm.views import TensorView
+from tests.refused import refused_with
 
 X = TensorView(name="x", dtype="float32", shape=["batch", 3, None])
 MASK = TensorView(name="mask", dtype="int64", shape=["batch"])
@@ -37,10 +38,10 @@ def refusal(profiles: list[Profile], inputs: list[TensorView] = INPUTS) -> Inval
 def test_profiles_that_fit_pass() -> None:
     one_size = ranges(fixed=[[1, 4]] * 3)
 
-    check_profiles(INPUTS, [GOOD, GOOD | one_size])
-    check_profiles([FIXED], [])
-    check_profiles([FIXED], [one_size])
-    check_profiles([], [])
+    assert refused_with(check_profiles, INPUTS, [GOOD, GOOD | one_size]) is None
+    assert refused_with(check_profiles, [FIXED], []) is None
+    assert refused_with(check_profiles, [FIXED], [one_size]) is None
+    assert refused_with(check_profiles, [], []) is None
 
 
 def test_only_inputs_without_a_fixed_shape_are_dynamic() -> None:
@@ -142,4 +143,6 @@ def test_what_is_proposed_for_a_missing_input_is_only_that_input() -> None:
 def test_a_name_that_means_any_joins_no_dimensions(name: str) -> None:
     rows = [TensorView(name=each, dtype="float32", shape=[name]) for each in ("a", "b")]
 
-    check_profiles(rows, [ranges(a=[[1], [1], [1]], b=[[2], [2], [2]])])
+    assert (
+        refused_with(check_profiles, rows, [ranges(a=[[1], [1], [1]], b=[[2], [2], [2]])]) is None
+    )

@@ -10,6 +10,7 @@ from enginefarm.errors import InvalidRequest
 from enginefarm.spec import BuildSpec, Metric
 from tasks import admission
 from tasks.admission import check_spec
+from tests.refused import refused_with
 
 DIGEST = "sha256:" + "a" * 64
 INPUTS, OUTPUTS = ["image"], ["scores", "boxes"]
@@ -20,17 +21,21 @@ def spec(**fields: object) -> BuildSpec:
 
 
 def test_a_sensible_build_is_admitted() -> None:
-    check_spec(
-        spec(
-            options={"compile": {"graph_optimization": "basic"}},
-            synthetic={"image": {"value": 1}},
-            gates=[
-                {"metric": "cosine", "at_least": 0.9, "at_most": 1, "output": "boxes"},
-                {"metric": "engine_bytes", "at_most": 1e6, "target": "onnxruntime@cpu"},
-            ],
-        ),
-        INPUTS,
-        OUTPUTS,
+    assert (
+        refused_with(
+            check_spec,
+            spec(
+                options={"compile": {"graph_optimization": "basic"}},
+                synthetic={"image": {"value": 1}},
+                gates=[
+                    {"metric": "cosine", "at_least": 0.9, "at_most": 1, "output": "boxes"},
+                    {"metric": "engine_bytes", "at_most": 1e6, "target": "onnxruntime@cpu"},
+                ],
+            ),
+            INPUTS,
+            OUTPUTS,
+        )
+        is None
     )
 
 
@@ -46,7 +51,7 @@ def test_a_sensible_build_is_admitted() -> None:
     ],
 )
 def test_a_bound_that_is_hard_but_possible_is_admitted(gate: dict[str, Any]) -> None:
-    check_spec(spec(gates=[gate]), INPUTS, OUTPUTS)
+    assert refused_with(check_spec, spec(gates=[gate]), INPUTS, OUTPUTS) is None
 
 
 def test_every_metric_has_a_range() -> None:
@@ -104,11 +109,15 @@ def test_what_cannot_be_right_is_refused_and_the_right_word_named(
 
 
 def test_an_option_is_admitted_if_one_target_takes_it() -> None:
-    check_spec(
-        spec(
-            targets=["onnxruntime@cpu", "tensorrt-rtx@sm_89"],
-            options={"compile": {"workspace_mib": 64, "graph_optimization": "all"}},
-        ),
-        INPUTS,
-        OUTPUTS,
+    assert (
+        refused_with(
+            check_spec,
+            spec(
+                targets=["onnxruntime@cpu", "tensorrt-rtx@sm_89"],
+                options={"compile": {"workspace_mib": 64, "graph_optimization": "all"}},
+            ),
+            INPUTS,
+            OUTPUTS,
+        )
+        is None
     )

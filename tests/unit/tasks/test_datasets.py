@@ -14,6 +14,7 @@ import pytest
 from enginefarm.errors import InvalidDataset, TooLarge
 from enginefarm.views import TensorView
 from tasks.datasets import DatasetScan, check_against, scan_npz
+from tests.refused import refused_with
 
 LIMITS = {"max_bytes": 1 << 20, "max_expanded_bytes": 1 << 24}
 
@@ -172,7 +173,7 @@ IMAGE, IDS, SCALAR = (
 def test_what_feeds_the_inputs_without_loss_fits(
     inputs: list[TensorView], arrays: list[TensorView]
 ) -> None:
-    check_against(inputs, arrays)
+    assert refused_with(check_against, inputs, arrays) is None
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from enginefarm.manifest import ENGINE_TYPES
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 from tasks.results import check_result, check_storable, engine_of
+from tests.refused import refused_with
 
 TARGET = Target.parse("tensorrt-rtx@sm_89")
 ENGINE = {
@@ -43,7 +44,7 @@ def changed(path: list[Any], value: Any) -> dict[str, Any]:  # noqa: ANN401 - an
 
 
 def test_a_complete_result_passes() -> None:
-    check_result(Stage.COMPILE, TARGET, COMPILED)
+    assert refused_with(check_result, Stage.COMPILE, TARGET, COMPILED) is None
 
 
 @pytest.mark.parametrize(
@@ -95,13 +96,21 @@ def test_what_the_database_cannot_keep_is_told_apart(value: object) -> None:
         check_storable({"facts": [value]})
 
 
+def storable(value: object) -> bool:
+    try:
+        check_storable(value)
+    except ValueError:
+        return False
+    return True
+
+
 _KEPT = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 
 
 @given(st.dictionaries(st.text(_KEPT), st.integers()))
 def test_all_other_json_is_kept(value: dict[str, int]) -> None:
-    check_storable(value)
+    assert storable(value)
 
 
 def test_text_about_a_nul_is_kept() -> None:
-    check_storable({"detail": "\\u0000 is how JSON writes it"})
+    assert storable({"detail": "\\u0000 is how JSON writes it"})

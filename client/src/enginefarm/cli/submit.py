@@ -52,11 +52,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "options": arguments.options(option or []),
         "gates": arguments.gates(gate or [], if_unmeasured),
         "synthetic": arguments.synthetic(synthetic or []),
-        "seed": seed,
-        "priority": priority,
         "labels": dict[str, JsonValue](arguments.labels(label or [])),
         "wait_for_node": arguments.seconds(wait_for_node),
     }
+    asked |= {"seed": seed, "priority": priority}
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
         asked |= _sent(farm, model, name, evaluation)
