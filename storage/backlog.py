@@ -22,9 +22,9 @@ from sqlalchemy import (
     update,
 )
 
-from enginefarm.state import JobState, NodeState, Stage
+from enginefarm.state import JobState, Stage
 from storage.database import Session, now
-from storage.models import Attempt, Build, Job, Node, Outbox, Tenant
+from storage.models import Attempt, Build, Job, Outbox, Tenant
 
 EACH = 32
 """How many jobs of each tenant, group and queue are looked at in one turn."""
@@ -43,13 +43,6 @@ def take_turn(session: Session) -> bool:
     """Tell whether this transaction is the one that announces now."""
     taken = session.execute(text("SELECT pg_try_advisory_xact_lock(:turn)"), {"turn": _TURN})
     return bool(taken.scalar())
-
-
-def live_nodes(session: Session) -> Sequence[Node]:
-    """Return the nodes that take work."""
-    return session.scalars(
-        select(Node).where(Node.state == NodeState.ACTIVE).order_by(Node.name)
-    ).all()
 
 
 def busy(session: Session) -> dict[str, Busy]:

@@ -11,10 +11,9 @@ from collections.abc import Collection
 from sqlalchemy import func, select
 
 from enginefarm.state import JobState
+from storage import jobs
 from storage.database import Session
 from storage.models import Artifact, Attempt, Build, Job, Node, Outbox
-
-_UNFINISHED = [state for state in JobState if not state.terminal]
 
 
 def jobs_of_builds(session: Session, build_ids: Collection[str]) -> dict[str, list[Job]]:
@@ -79,7 +78,7 @@ def unfinished_by_state_and_queue(session: Session) -> dict[tuple[str, str], int
     """Count the jobs that are not finished."""
     rows = session.execute(
         select(Job.state, Job.queue, func.count())
-        .where(Job.state.in_(_UNFINISHED))
+        .where(Job.state.in_(jobs.LIVE))
         .group_by(Job.state, Job.queue)
     )
     return {(str(state), queue or ""): count for state, queue, count in rows}

@@ -5,11 +5,9 @@ from __future__ import annotations
 from sqlalchemy import func, select
 
 from enginefarm.errors import NotFound
-from enginefarm.state import JobState
+from storage import jobs
 from storage.database import Session
 from storage.models import Blob, Job, Tenant
-
-_UNFINISHED = [state for state in JobState if not state.terminal]
 
 
 def get(session: Session, tenant_id: str) -> Tenant:
@@ -38,7 +36,7 @@ def unfinished(session: Session, tenant_id: str) -> int:
     count = session.scalar(
         select(func.count())
         .select_from(Job)
-        .where(Job.tenant_id == tenant_id, Job.state.in_(_UNFINISHED))
+        .where(Job.tenant_id == tenant_id, Job.state.in_(jobs.LIVE))
     )
     return count or 0
 

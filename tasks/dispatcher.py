@@ -10,7 +10,7 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from enginefarm.errors import Unavailable
-from storage import backlog
+from storage import backlog, nodes
 from storage.database import Session, now
 from storage.models import Build, Job, Outbox
 from tasks.app import ring
@@ -88,7 +88,7 @@ def _seats(session: Session) -> list[Seat]:
             running=taken.get(node.id, nobody).running,
             alone=taken.get(node.id, nobody).benchmarks > 0,
         )
-        for node in backlog.live_nodes(session)
+        for node in nodes.live(session)
     ]
 
 
