@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable
 
 import pytest
@@ -28,13 +29,24 @@ def test_a_plain_request_id_is_echoed_and_another_is_replaced(api: Served) -> No
     assert len(none.headers["x-request-id"]) == 16
 
 
+def answered(logs: list[structlog.typing.EventDict]) -> structlog.typing.EventDict:
+    """Return the line of the request; it is written after the answer, so it may still be coming."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for entry in list(logs):
+            if entry["event"] == "request_answered":
+                return entry
+        time.sleep(0.01)
+    pytest.fail("the request was never logged")
+
+
 def test_the_log_names_request_key_and_build(api: Served) -> None:
     text = api.key(Scope.READ)
 
     with structlog.testing.capture_logs() as logs, api.with_text(text) as client:
         client.get("/v1/builds/bld_none", headers={"X-Request-Id": "abc"})
+        line = answered(logs)
 
-    line = next(entry for entry in logs if entry["event"] == "request_answered")
     assert line["route"] == "/v1/builds/{build_id}"
     assert line["status"] == 404
     assert line["build_id"] == "bld_none"
