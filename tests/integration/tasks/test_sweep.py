@@ -15,7 +15,7 @@ from storage import garbage
 from storage.database import now
 from storage.models import Garbage
 from tasks.farm import Farm
-from tasks.sweep import Sweeper, remove_due
+from tasks.sweep import Sweeper, remove
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
 
@@ -32,10 +32,8 @@ def hasty(farm: Farm) -> Farm:
 def sweep(hasty: Farm) -> Callable[[], None]:
     def until_done() -> None:
         sweeper = Sweeper(hasty)
-        while True:
+        while not sweeper.rounds:
             sweeper.turn()
-            if not sweeper._after:
-                return
 
     return until_done
 
@@ -62,6 +60,16 @@ def test_what_no_row_refers_to_goes_and_all_else_stays(
     scene.run(node, second)
     scene.publish()
     assert scene.state(second) is BuildState.SUCCEEDED
+
+
+def test_one_round_removes_all_that_is_due_however_much_it_is(
+    scene: Scene, sweep: Callable[[], None]
+) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        lost = list(pool.map(lambda n: orphan(scene, b"left behind %d" % n), range(120)))
+    sweep()
+
+    assert [digest for digest in lost if scene.bucket.head(digest) is not None] == []
 
 
 def test_within_its_grace_nothing_goes(scene: Scene) -> None:
@@ -96,7 +104,7 @@ def test_bytes_that_are_about_to_be_stored_again_are_not_removed(scene: Scene, h
     with scene.farm.database.transaction() as session:
         garbage.keep(session, [lost])
 
-    assert remove_due(hasty) == 0
+    assert remove(hasty, [lost], now() + timedelta(seconds=1)) == 0
     assert scene.bucket.head(lost) is not None
 
 
@@ -121,4 +129,4 @@ def test_who_stores_bytes_waits_for_their_removal_and_then_stores_them(
         storing.result(30)
 
     scene.bucket.confirm(lost, len(data))
-    assert remove_due(hasty) == 0
+    assert remove(hasty, [lost], now() + timedelta(seconds=1)) == 0
