@@ -17,6 +17,7 @@ import structlog
 
 from enginefarm.errors import Failure, FarmError, JobFailed, LeaseLost
 from enginefarm.manifest import LOG_TYPE
+from enginefarm.preflight.subject import Room
 from enginefarm.report import Machine
 from enginefarm.state import Blame, JobState
 from tasks.fault_points import reach
@@ -161,6 +162,7 @@ class _Attempt:
             recipe=self._job.recipe,
             inputs=inputs,
             out=out,
+            room=self._room(),
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(
@@ -183,6 +185,14 @@ class _Attempt:
         if outcome.ending is sandbox.Ending.STOPPED:
             return self._stopped()
         return self._judge(outcome, scratch)
+
+    def _room(self) -> Room:
+        """Return the memory that the job may have here: its limit, or all there is."""
+        memory = {device.arch: device.memory_bytes for device in self._shop.devices}
+        return Room(
+            memory_bytes=self._limits.memory_bytes or memory.get("cpu"),
+            gpu_memory_bytes=memory.get(self._job.target.arch),
+        )
 
     def _judge(self, outcome: sandbox.Outcome, scratch: Path) -> _End:
         failure = verdict.failure_of(outcome, self._limits)

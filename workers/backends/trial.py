@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, error_finding, note_finding
 from enginefarm.spec import Profile, ShapeRange
-from workers.backends.base import Finding, Runner, Severity
+from workers.backends.base import Runner
 from workers.diagnosis import Runtime, diagnose, shorten
 from workers.measurement import inputs
 
@@ -125,10 +126,9 @@ def _finding(runner: Runner, place: str, result: _Tried, tried: Mapping[str, _Tr
         " give a profile of exactly that shape."
     )
     said = shorten(result.said or "", 300)
-    return Finding(
-        severity=Severity.ERROR,
-        code="profile_not_runnable",
-        message=f"The original model does not run at {_text(result.shapes)}: {said}",
+    return error_finding(
+        "profile_not_runnable",
+        f"The original model does not run at {_text(result.shapes)}: {said}",
         where=place,
         fix=(known or advice) + baked,
     )
@@ -155,9 +155,8 @@ def _text(shapes: Shapes) -> str:
 
 
 def _not_tried(place: str) -> Finding:
-    return Finding(
-        severity=Severity.NOTE,
-        code="profile_not_tried",
-        message=f"The model was not tried at {place}: more than {MOST_ELEMENTS:,} input elements.",
+    return note_finding(
+        "profile_not_tried",
+        f"The model was not tried at {place}: more than {MOST_ELEMENTS:,} input elements.",
         where=place,
     )

@@ -10,6 +10,7 @@ from typing import Final
 
 # Each line is one sentence and stands in the documentation as it is here.
 CODES: Final[dict[str, str]] = {
+    "activations_beyond_fp16": "A tensor inside the model is larger than fp16 can hold; a note.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
@@ -172,6 +173,7 @@ CODES: Final[dict[str, str]] = {
     "operator_mistaken": "The compiler takes another domain's operator for ONNX's; a warning.",
     "opset_missing": "The model names no operator set; its end may be missing.",
     "option_unused": "No target of the build takes this option.",
+    "other_targets": "Other targets can take the model, by the rules alone; a note.",
     "out_of_memory": "Memory ran out on the node or its GPU.",
     "output_refused": "The node's output could not be stored.",
     "output_shape_differs": "The engine's output has another shape than the original's.",

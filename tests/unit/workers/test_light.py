@@ -15,6 +15,9 @@ HEAVY = {
     # The modules that own a runtime; only a child imports them.
     "workers.backends.graph",
     "workers.backends.onnxruntime",
+    "workers.checking.activations",
+    "workers.checking.trials",
+    "workers.checking.whole",
 }
 RUNTIMES = ("onnxruntime", "onnx", "tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings", "torch")
 CELERY_PROCESS = ("workers.entry", "workers.executor", "workers.node", "workers.probe")
@@ -56,7 +59,13 @@ def test_every_light_module_imports_with_all_runtimes_blocked() -> None:
 
 
 def test_the_specs_and_messages_import_with_all_runtimes_blocked() -> None:
-    names = ["enginefarm.spec", "enginefarm.report", "tasks.messages", "tasks.routing"]
+    names = [
+        "enginefarm.spec",
+        "enginefarm.report",
+        "enginefarm.preflight.check",
+        "tasks.messages",
+        "tasks.routing",
+    ]
     done = run(IMPORT_BLOCKED.format(blocked=(*RUNTIMES, "numpy", "celery"), names=names))
     assert done.returncode == 0, done.stderr
 
