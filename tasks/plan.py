@@ -16,6 +16,7 @@ from tasks.messages import NodeDescription
 from tasks.routing import serves
 
 _UNDECIDED = "decided when a node has come that builds for the target"
+_ONLY_CHECKED = "not built: only a check was asked for"
 _MEASURED_AT_COMPILE = frozenset({Metric.ENGINE_BYTES})
 
 
@@ -50,7 +51,7 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
             help (code ``backend_not_in_version``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
-    stages = tuple(Stage)
+    stages = wanted_stages(spec)
     version = newest_version(nodes, target)
     if version is None:
         if target.backend in NOT_IN_THIS_VERSION:
@@ -58,12 +59,20 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+    if Stage.BENCHMARK not in stages:
+        return TargetPlan(target, version, stages, measured=False, reason=_ONLY_CHECKED)
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
         return TargetPlan(target, version, stages, measured=True, reason=None)
     _refuse_unmeasurable(spec.gates, target, unmeasured_reason(nodes, target))
     stages = tuple(stage for stage in stages if stage is not Stage.BENCHMARK)
     reason = unmeasured_reason(nodes, target)
     return TargetPlan(target, version, stages, measured=False, reason=reason)
+
+
+def wanted_stages(spec: BuildSpec) -> tuple[Stage, ...]:
+    """Return the stages up to the last that is asked for."""
+    every = tuple(Stage)
+    return every if spec.until is None else every[: every.index(spec.until) + 1]
 
 
 def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:

@@ -15,6 +15,8 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
+CHECK_RULES = 2
+"""Raised whenever the rules of the check change: what an older check found is then asked anew."""
 OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
     "onnxruntime": frozenset({"graph_optimization"}),
     "tensorrt-rtx": frozenset({"optimization_level", "workspace_mib"}),
@@ -50,7 +52,7 @@ def recipe_for(
 
     ``model`` is ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``.
     """
-    head = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
+    head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
         return head | _published(spec, target, made)
     built: dict[str, Any] = {
@@ -63,6 +65,8 @@ def recipe_for(
     }
     if stage is Stage.BENCHMARK:
         return head | built | _measured(spec, made)
+    if stage is Stage.CHECK:
+        head["rules"] = CHECK_RULES
     given = spec.options.compile.model_dump(mode="json", exclude_none=True)
     heard = OPTIONS_OF_BACKEND[target.backend]
     return head | built | {"options": {name: given[name] for name in given if name in heard}}

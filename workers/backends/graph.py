@@ -5,6 +5,7 @@ By path only, never the whole model in one message: files above 2 GiB keep their
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
@@ -15,14 +16,28 @@ from enginefarm.views import TensorView
 from workers.backends.base import MODEL_BYTES_IN_ONE_FILE
 from workers.diagnosis import Runtime, diagnose, shorten
 
+_NO_SHAPE = re.compile(r"Field 'shape' of 'type' is required but missing")
+
 
 def check_file(path: Path) -> list[Finding]:
     """Run the ONNX checker and compare the opsets with the newest that is known here."""
     try:
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        if _NO_SHAPE.search(str(error)):
+            return [_undeclared()]
         return [_checker_finding(without_folder(str(error), path))]
     return _opset_findings(_graph_only(path)) or _inference_findings(path)
+
+
+def _undeclared() -> Finding:
+    """The checker wants a shape of every output; no runtime does."""
+    return warning_finding(
+        "shape_undeclared",
+        "An input or output of the graph has no declared shape.",
+        why="The ONNX checker stops at that, so the rest of the graph was not looked at by it.",
+        fix="Export with shapes: a name for each dimension that is not fixed.",
+    )
 
 
 def without_folder(text: str, path: Path) -> str:

@@ -83,12 +83,12 @@ class TensorRTRTX:
         network = parsing.make_network(self._trt, builder)
         parser = self._trt.OnnxParser(network, self._logger)
         if not parsing.supported(parser, source.path):
-            return parsing.complaints(parser, LABEL) or [_mute_refusal()]
+            return parsing.complaints(parser, LABEL, self._record) or [_mute_refusal()]
         del parser, network
         network = parsing.make_network(self._trt, builder)
         parser = self._trt.OnnxParser(network, self._logger)
         if not parser.parse_from_file(str(source.path)):
-            return parsing.complaints(parser, LABEL) or [_mute_refusal()]
+            return parsing.complaints(parser, LABEL, self._record) or [_mute_refusal()]
         return profiles.value_inputs(network)
 
     def compile(self, source: ModelSource, out: Path, progress_sink: ProgressSink) -> Compiled:
@@ -99,7 +99,8 @@ class TensorRTRTX:
         network = parsing.make_network(trt, builder)
         parser = trt.OnnxParser(network, self._logger)
         if not parser.parse_from_file(str(source.path)):
-            raise _refused([parser.get_error(i).desc() for i in range(parser.num_errors)], source)
+            said = [parser.get_error(i).desc() for i in range(parser.num_errors)]
+            raise _refused([record.heard(text) for text in said], source)
         recorder = recording.make_recorder(trt, record)
         builder.error_recorder = recorder  # only now: a recorder before parsing crashes teardown
         config = self._configure(builder, source, progress_sink)

@@ -8,6 +8,7 @@ import pytest
 
 from workers.backends.trt.parsing import complaints
 from workers.backends.trt.profiles import value_inputs
+from workers.backends.trt.recording import Record
 
 
 @dataclass
@@ -96,7 +97,9 @@ class Parser:
 def test_each_kind_of_error_has_its_code_and_words(
     error: ParserError, *, known: bool, code: str, message: str
 ) -> None:
-    (found,) = complaints(Parser([error], {error.operator} if known else set()), "TensorRT")
+    (found,) = complaints(
+        Parser([error], {error.operator} if known else set()), "TensorRT", Record(has_gpu=False)
+    )
 
     assert found.code == code
     assert message in found.message
@@ -109,7 +112,7 @@ def test_one_kind_is_told_once_with_the_first_of_its_nodes() -> None:
     other = ParserError("UNSUPPORTED_NODE", "Bar", index=3)
     nowhere = ParserError("UNSUPPORTED_NODE", "Baz", index=-1)
 
-    found = complaints(Parser([*many, other, nowhere]), "TensorRT")
+    found = complaints(Parser([*many, other, nowhere]), "TensorRT", Record(has_gpu=False))
 
     assert [each.where for each in found] == ["n0, n1, n2, n3, n4, … (7 nodes)", "#3", ""]
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from enginefarm.finding import Finding, at_nodes, error_finding
-from workers.backends.trt.recording import plain
+from workers.backends.trt.recording import Record, plain
 from workers.diagnosis import Runtime, diagnose, shorten
 
 _MEANINGLESS = {"", "false", "true", "0"}
@@ -57,13 +57,13 @@ def supported(parser: Any, path: Path) -> bool:  # noqa: ANN401 - the runtime's 
     return bool(parser.supports_model_v2(path.read_bytes(), str(path)))
 
 
-def complaints(parser: Any, label: str) -> list[Finding]:  # noqa: ANN401 - the runtime's class
+def complaints(parser: Any, label: str, record: Record) -> list[Finding]:  # noqa: ANN401 - the runtime's class
     """Return the parser's errors as findings: one for each kind, with the nodes it concerns."""
     kinds: dict[tuple[str, str, str], _Complaint] = {}
     for index in range(parser.num_errors):
         error = parser.get_error(index)
         code = str(error.code()).rpartition(".")[2]
-        key = (code, error.node_operator(), plain(error.desc()))
+        key = (code, error.node_operator(), plain(record.heard(error.desc())))
         kind = kinds.setdefault(key, _Complaint(*key))
         if error.node() >= 0:
             kind.nodes.append(error.node_name() or f"#{error.node()}")

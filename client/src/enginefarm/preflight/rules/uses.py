@@ -65,4 +65,26 @@ def _value(node: NodeFacts, limit: OnlyValues) -> Iterator[tuple[str, str]]:
         yield f"{limit.said} ({limit.attribute} is {value})", "unsupported_attribute"
 
 
-RULES: tuple[Rule, ...] = (refused_uses,)
+def short_slices(subject: Subject) -> Iterator[Finding]:
+    """Slices without axes and with fewer starts than dimensions: some runtimes take the first."""
+    if not subject.capabilities.slices_whole:
+        return
+    labels = list[str]()
+    for sized in subject.at_end("opt"):
+        for node in subject.facts.graph.nodes:
+            starts, shape = sized.known.shape(node.given(1)), sized.known.shape(node.given(0))
+            short = node.op == "Slice" and len(node.inputs) > 1 and not node.given(3)
+            if short and not node.domain and starts and shape and starts[0] < len(shape):
+                labels.append(node.label)
+    if labels:
+        found = refusal(
+            subject,
+            "unsupported_operator_use",
+            f"{subject.capabilities.label} cannot take operator Slice as it is used here.",
+            why="It names no axes, and fewer starts than there are dimensions.",
+            fix="Give the Slice its axes.",
+        )
+        yield at_nodes(found, dict.fromkeys(labels), "Slice")
+
+
+RULES: tuple[Rule, ...] = (refused_uses, short_slices)

@@ -83,6 +83,7 @@ class Capabilities:
     no_fp32_gemm: frozenset[str] = NONE
     branches_alike: bool = False
     names_are_sizes: bool = False
+    slices_whole: bool = False
     bytes_per_weight_byte: float = 1.0
     exact: bool = True
 

@@ -87,7 +87,7 @@ V1_7 = Capabilities(
     narrowed_types={"float64": "float32"},
     no_kernel={
         "uint8": words(
-            "Add Clip Conv DequantizeLinear Div Greater GreaterOrEqual Less LessOrEqual MatMul "
+            "Add Clip Conv Div Greater GreaterOrEqual Less LessOrEqual MatMul "
             "Max MaxPool Min Mod Mul Sub"
         ),
         "int8": frozenset({"Clip", "Mod"}),
@@ -107,6 +107,7 @@ V1_7 = Capabilities(
     no_fp32_gemm=frozenset({"sm_75"}),
     branches_alike=True,
     names_are_sizes=True,
+    slices_whole=True,
     # A build of 2.4 GB of weights took 5.05 GB at its peak; some room is left.
     bytes_per_weight_byte=2.6,
 )
