@@ -15,6 +15,7 @@ from enginefarm.spec import Profile, ShapeRange
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 ORT, RTX86, RTX89 = "onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89"
 RTX75 = "tensorrt-rtx@sm_75"
+GEMM_NOT_75: dict[str, str | None] = {RTX75: "precision_not_on_architecture"}
 TARGETS = (ORT, RTX86, RTX89)
 node = helper.make_node
 graph_of = helper.make_graph

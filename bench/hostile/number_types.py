@@ -7,9 +7,9 @@ import onnx
 from onnx import TensorProto
 
 from bench.hostile.made import (
+    GEMM_NOT_75,
     INT64,
     ORT,
-    RTX75,
     RTX86,
     Case,
     everywhere,
@@ -157,7 +157,6 @@ def _half() -> onnx.ModelProto:
 
 _PAIR = [{"x": ranged([1, 16], [4, 16], [8, 16]), "id": ranged([1, 1], [4, 1], [8, 1])}]
 _WIDE = [{"x": ranged([1, 64], [4, 64], [8, 64])}]
-_NOT_75 = {RTX75: "precision_not_on_architecture"}
 CASES = (
     Case(
         "int64 beyond int32, and ends",
@@ -188,20 +187,20 @@ CASES = (
         only_rtx("unsupported_data_type"),
     ),
     Case("a weight of int16", "types", _short_weight, only_rtx("unsupported_initializer")),
-    Case("double inside only", "types", _double_inside, everywhere(None) | _NOT_75),
+    Case("double inside only", "types", _double_inside, everywhere(None) | GEMM_NOT_75),
     Case("texts", "types", _text, only_rtx("unsupported_data_type")),
-    Case("int4 weights in blocks", "types", _int4, everywhere(None) | _NOT_75, _WIDE),
+    Case("int4 weights in blocks", "types", _int4, everywhere(None) | GEMM_NOT_75, _WIDE),
     Case(
         "bf16",
         "types",
         _bf16,
-        everywhere(None) | {ORT: "unsupported_operator"} | _NOT_75,
+        everywhere(None) | {ORT: "unsupported_operator"} | GEMM_NOT_75,
     ),
     Case(
         "fp8",
         "types",
         _fp8,
-        everywhere(None) | _NOT_75 | {RTX86: "precision_not_on_architecture"},
+        everywhere(None) | GEMM_NOT_75 | {RTX86: "precision_not_on_architecture"},
     ),
     Case("types are mixed", "types", _mixed, everywhere("mixed_types")),
     Case("fp16 all through", "types", _half, everywhere(None)),

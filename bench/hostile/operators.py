@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 
 from bench.hostile.made import (
     BOOL,
+    GEMM_NOT_75,
     INT64,
-    RTX75,
     Case,
     everywhere,
     graph_of,
@@ -241,6 +241,6 @@ CASES = (
         "fp32 matrices",
         "ops",
         lambda: model([node("MatMul", ["x", "w"], ["y"])], weights=[weight("w", 16, 16)]),
-        everywhere(None) | {RTX75: "precision_not_on_architecture"},
+        everywhere(None) | GEMM_NOT_75,
     ),
 )

@@ -8,8 +8,8 @@ from onnx import TensorProto, numpy_helper
 
 from bench.hostile.made import (
     FLOAT,
+    GEMM_NOT_75,
     INT64,
-    RTX75,
     Case,
     everywhere,
     info,
@@ -112,7 +112,6 @@ def _with_weight(value: float) -> onnx.ModelProto:
     )
 
 
-_GEMM = {RTX75: "precision_not_on_architecture"}
 _CUBE = [{"x": ranged([1, 16, 16], [2, 16, 16], [4, 16, 16])}]
 _ONE = ranged([1, 16], [4, 16], [8, 16])
 CASES = (
@@ -177,7 +176,7 @@ CASES = (
         everywhere("profile_missing_input"),
         [{"x": _ONE}],
     ),
-    Case("symmetric int8", "quantization", _qdq, everywhere(None) | _GEMM),
+    Case("symmetric int8", "quantization", _qdq, everywhere(None) | GEMM_NOT_75),
     Case("a zero point", "quantization", lambda: _qdq(zero=3), only_rtx("quantization_asymmetric")),
     Case(
         "bytes around 128",

@@ -191,3 +191,10 @@ def test_a_gate_changes_the_publish_key_only_and_only_on_its_own_target() -> Non
 
 def test_each_stage_has_a_key_of_its_own() -> None:
     assert len({key(stage) for stage in Stage}) == len(Stage)
+
+
+def test_a_check_by_other_rules_is_another_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, built = key(Stage.CHECK), key(Stage.COMPILE)
+    monkeypatch.setattr("tasks.recipe.CHECK_RULES", 1000)
+    assert key(Stage.CHECK) != before
+    assert key(Stage.COMPILE) == built

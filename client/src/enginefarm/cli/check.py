@@ -61,16 +61,8 @@ def check(  # noqa: PLR0913 - one parameter for each option
         "until": "check",
     }
     spec = valid_spec({"model": f"sha256:{'0' * 64}", **asked})
-    here = not arguments.is_reference(model)
-    if here:
-        require_model_file(Path(model))
     alone = offline or settings_of(ctx).url is None
-    if alone and not here:
-        raise InvalidRequest(
-            "A model that the farm has cannot be checked without the farm.",
-            code="usage",
-            fix="Name an .onnx file, or leave out --offline.",
-        )
+    _require_there(model, alone=alone)
     if alone:
         found: Found = check_here(Path(model), targets, spec)
     else:
@@ -79,6 +71,17 @@ def check(  # noqa: PLR0913 - one parameter for each option
     _tell(found, alone=alone, as_json=as_json)
     if any(stops(each) for each in found.values()):
         raise typer.Exit(ExitCode.BAD_INPUT)
+
+
+def _require_there(model: str, *, alone: bool) -> None:
+    if not arguments.is_reference(model):
+        require_model_file(Path(model))
+    elif alone:
+        raise InvalidRequest(
+            "A model that the farm has cannot be checked without the farm.",
+            code="usage",
+            fix="Name an .onnx file, or leave out --offline.",
+        )
 
 
 def check_here(path: Path, targets: Sequence[Target], spec: BuildSpec) -> dict[str, list[Finding]]:
