@@ -188,10 +188,12 @@ class _Attempt:
 
     def _room(self) -> Room:
         """Return the memory that the job may have here: its limit, or all there is."""
-        memory = {device.arch: device.memory_bytes for device in self._shop.devices}
+        devices = {device.arch: device for device in self._shop.devices}
+        cpu, gpu = devices.get("cpu"), devices.get(self._job.target.arch)
         return Room(
-            memory_bytes=self._limits.memory_bytes or memory.get("cpu"),
-            gpu_memory_bytes=memory.get(self._job.target.arch),
+            memory_bytes=self._limits.memory_bytes or (cpu.memory_bytes if cpu else None),
+            gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+            driver=gpu.driver if gpu else None,
         )
 
     def _judge(self, outcome: sandbox.Outcome, scratch: Path) -> _End:
@@ -200,6 +202,8 @@ class _Attempt:
         if failure is None and not path.exists():
             failure = verdict.no_result(outcome)
         if failure is not None:
+            words = self._log.render().decode(errors="replace")
+            failure = verdict.with_last_words(failure, words)
             self._log.say(f"{failure.message} {failure.why} {failure.fix}")
             return _End(JobState.FAILED, failure=failure)
         result = ChildResult.model_validate_json(path.read_bytes())

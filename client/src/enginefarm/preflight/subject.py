@@ -26,6 +26,8 @@ class Room:
 
     memory_bytes: int | None = None
     gpu_memory_bytes: int | None = None
+    driver: str | None = None
+    """Version of the NVIDIA driver, where the machine has the target's GPU."""
 
 
 @dataclass(frozen=True)

@@ -226,6 +226,21 @@ def test_a_job_that_does_not_fit_is_refused_with_the_number(
     assert all("iB" in each.message for each in found)
 
 
+@pytest.mark.parametrize(
+    ("driver", "target", "expected"),
+    [
+        ("470.82.01", RTX, ["driver_too_old"]),
+        ("550.54.15", RTX, []),
+        (None, RTX, []),
+        ("470.82.01", ORT, []),
+    ],
+)
+def test_a_driver_older_than_the_runtime_needs_is_told(
+    tmp_path: Path, driver: str | None, target: str, expected: list[str]
+) -> None:
+    assert codes(found_in(tmp_path, relu(), target, room=Room(driver=driver))) == expected
+
+
 def test_large_whole_numbers_are_told_and_marks_for_the_end_are_not(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Slice", ["x", "from", "to", "axes"], ["s"]),
