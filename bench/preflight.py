@@ -70,12 +70,26 @@ class Row:
         return "right"
 
 
-def samples(folder: Path, *, real: bool) -> Iterator[Sample]:
-    """Give the real models, then the hostile ones."""
-    for shipped in MODELS if real else ():
+def samples(folder: Path, *, real: bool, onnx_cases: bool) -> Iterator[Sample]:
+    """Give the real models, then the hostile ones; or the cases of ONNX itself."""
+    for shipped in MODELS if real and not onnx_cases else ():
         yield Sample(shipped.name, shipped.file(), [shipped.profile] if shipped.profile else [])
+    if onnx_cases:
+        yield from _onnx_cases(folder)
+        return
     for number, case in enumerate(CASES):
         yield Sample(case.name, case.write(folder / str(number)), case.profiles)
+
+
+def _onnx_cases(folder: Path) -> Iterator[Sample]:
+    """Give onnx's own cases for its operators: not all can be built, and no rule claims to know."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    for case in collect_testcases(None):
+        if case.model is not None:
+            path = folder / f"{case.name}.onnx"
+            path.write_bytes(case.model.SerializeToString())
+            yield Sample(case.name, path, [])
 
 
 def by_rules(sample: Sample, target: Target, version: str) -> str | None:
@@ -168,6 +182,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="bench.preflight", description=__doc__)
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--hostile", action="store_true", help="only the hostile models")
+    parser.add_argument(
+        "--onnx-cases", action="store_true", help="1,900 small models of onnx's own, in an hour"
+    )
     parser.add_argument("--target", nargs="*", default=list(TARGETS))
     parser.add_argument("--json", type=Path, help="write every row there")
     asked = parser.parse_args(arguments)
@@ -175,7 +192,8 @@ def main(arguments: list[str]) -> int:
     _load_runtimes()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for sample in samples(Path(folder), real=not asked.hostile):
+        wanted = {"real": not asked.hostile, "onnx_cases": asked.onnx_cases}
+        for sample in samples(Path(folder), **wanted):
             if asked.only and sample.name not in asked.only:
                 continue
             for text in asked.target:

@@ -135,6 +135,15 @@ def _free_axes() -> onnx.ModelProto:
     )
 
 
+def _free_scales() -> onnx.ModelProto:
+    return model(
+        [node("Resize", ["x", "", "scales"], ["y"], mode="nearest")],
+        inputs=[info("x", ["n", 3, 16, 16]), info("scales", [4])],
+        outputs=[info("y", ["n", 3, "h", "w"])],
+        opset=18,
+    )
+
+
 def _same_name() -> onnx.ModelProto:
     function = helper.make_function(
         "mine",
@@ -225,6 +234,19 @@ CASES = (
         _IMAGE,
     ),
     Case("axes from an input", "ops", _free_axes, only_rtx("unsupported_operator_input")),
+    Case(
+        "scales from an input",
+        "ops",
+        _free_scales,
+        only_rtx("unsupported_operator_input"),
+        _IMAGE,
+    ),
+    Case(
+        "Mod of floats",
+        "ops",
+        lambda: model([node("Mod", ["x", "x"], ["y"], fmod=0)]),
+        everywhere("unsupported_attribute"),
+    ),
     Case("an empty slice", "ops", _empty_slice, everywhere(None)),
     Case("quantized as it runs", "ops", _dynamic_int8, only_rtx("unsupported_operator")),
     Case(

@@ -30,6 +30,9 @@ COMMON_STEP = 32
 SMALLEST_SIDE = 8
 """Below it a dimension counts something (a batch, colours) and is no length."""
 
+_NEVER_THE_VALUES = frozenset({"shape_mismatch", "unsupported_attribute"})
+"""Said of sizes, or of a node that can never run: that is not due to made-up values."""
+
 Shapes = Mapping[str, Sequence[int]]
 
 
@@ -48,7 +51,7 @@ class _Tried:
     @property
     def of_shape(self) -> bool:
         row = diagnose(self.said, Runtime.ONNXRUNTIME) if self.said is not None else None
-        return row is not None and row.code == "shape_mismatch"
+        return row is not None and row.code in _NEVER_THE_VALUES
 
 
 def trial_runs(runner: Runner, profiles: Sequence[Profile]) -> list[Finding]:

@@ -82,6 +82,13 @@ ROWS: tuple[Row, ...] = (
         ORT,
     ),
     Row(
+        r"fmod attribute must be true",
+        "unsupported_attribute",
+        "Mod of floats must have fmod 1 before opset 28.",
+        "Export it as fmod, or as a subtraction of Floor.",
+        ORT,
+    ),
+    Row(
         r"Got invalid dimensions for input|Invalid rank for input|reshape_helper|ReshapeHelper"
         r"|cannot be reshaped|Attempting to broadcast|incompatible dimensions|dimension mismatch"
         r"|ShapeInferenceError|Incompatible dimensions|Invalid input shape|Invalid tensor shape"

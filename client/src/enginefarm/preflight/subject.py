@@ -72,6 +72,11 @@ class Subject:
         return trace(self.facts.graph, self.facts.inputs)
 
     @cached_property
+    def strict_origins(self) -> Origins:
+        """As ``origins``, but for fixed sizes, too: what is computed from one is not folded."""
+        return trace(self.facts.graph, self.facts.inputs, fixed=True)
+
+    @cached_property
     def agreed_profiles(self) -> list[Profile]:
         """The profiles with one range for dimensions of one name."""
         from enginefarm.preflight.rules.profiles import agreed
