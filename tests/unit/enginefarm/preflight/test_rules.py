@@ -291,3 +291,19 @@ def test_a_name_cannot_steer_a_terminal_or_spoil_a_database() -> None:
     assert "\0" not in found.where
     assert "\x1b" not in found.where
     assert len(found.nodes[0]) <= 120
+
+
+def test_the_size_of_an_input_of_whole_numbers_is_not_its_value(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Shape", ["ids"], ["s"]),
+        helper.make_node("Gather", ["s", "first"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["goal"], axis=0),
+        helper.make_node("Reshape", ["ids", "goal"], ["y"]),
+    ]
+    made = model(
+        nodes,
+        inputs=[info("ids", ["n", 16], TensorProto.INT64)],
+        outputs=[info("y", ["n", 4, 4], TensorProto.INT64)],
+        weights=[whole("first", 0), whole("rest", 4, 4)],
+    )
+    assert found_in(tmp_path, made, profiles=[{"ids": ranged([1, 16], [4, 16], [8, 16])}]) == []
