@@ -15,11 +15,11 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
+from enginefarm.confinement import die_with
 from enginefarm.errors import Failure, FarmError
 from enginefarm.state import Blame
 from tasks.fault_points import reach
 from workers.childjob import JOB_FILE, RESULT_FILE, ChildJob, ChildResult, write_document
-from workers.confinement import die_with
 from workers.diagnosis import shorten
 from workers.reporting import PipeSink
 

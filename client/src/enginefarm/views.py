@@ -15,6 +15,7 @@ from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildState, JobState, NodeState, Stage
 from enginefarm.target import Target
+from enginefarm.tensor import TensorView as TensorView  # noqa: PLC0414 - a view like the others
 
 
 class _View(BaseModel):
@@ -33,14 +34,6 @@ class Problem(_View):
     fix: str = ""
     context: dict[str, JsonValue] = {}
     instance: str | None = None
-
-
-class TensorView(_View):
-    """An input or output of a model. A dim is a number, a name, or null if it has neither."""
-
-    name: str
-    dtype: str
-    shape: list[int | str | None]
 
 
 class FileView(_View):

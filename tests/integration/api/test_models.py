@@ -16,7 +16,7 @@ from enginefarm.views import ModelView
 from storage.objects import S3Objects
 from storage.settings import StorageSettings
 from tasks.farm import Farm
-from tests.integration.api.made import onnx_model, with_external
+from tests.integration.api.made import crowded_model, onnx_model, with_external
 from tests.integration.api.served import Served
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -233,3 +233,20 @@ def test_without_the_bucket_nothing_is_kept_and_the_answer_is_try_again(
 
     refused(api, answer, 503, "bucket_away")
     assert answer.headers["retry-after"] == "5"
+
+
+def test_a_model_that_takes_too_much_to_read_is_refused_and_leaves_nothing(
+    serve: Callable[..., Served],
+) -> None:
+    """The process that read it ends; the one that answers does not notice."""
+    api = serve(reader_memory_bytes=4 << 20)
+    crowded = crowded_model(60_000)
+
+    with api.client(Scope.SUBMIT) as client:
+        refused = client.post("/v1/models", content=crowded, headers=OCTETS)
+        taken = client.post("/v1/models", content=onnx_model(), headers=OCTETS)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "model_too_complex")
+    assert "4194304 bytes of memory" in refused.json()["why"]
+    assert taken.status_code == 201
+    assert api.left() == []
