@@ -26,7 +26,7 @@ from enginefarm.external_data import check_external
 from enginefarm.manifest import safe_file_name
 from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
-from enginefarm.views import ModelView
+from enginefarm.views import ModelSummary, ModelView
 from intake.findings import ModelFound
 from storage import blobs, catalogue, garbage
 from tasks import quotas
@@ -88,11 +88,11 @@ async def upload(
     summary="List models",
     responses=problems(*KEYED),
 )
-def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelView]:
-    """Return the newest models first."""
+def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelSummary]:
+    """Return the newest models first; each alone tells all of its inputs, outputs and files."""
     with entrance.transaction() as (session, caller):
         rows = catalogue.list_models(session, caller.tenant_id, limit)
-        return [views.model(row) for row in rows]
+        return [views.model_summary(row) for row in rows]
 
 
 @router.get("/{digest}", summary="Show a model", responses=problems(*KEYED, 404))

@@ -5,9 +5,12 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from sqlalchemy import Row
 
 from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
@@ -25,6 +28,7 @@ from enginefarm.views import (
     EventView,
     FileView,
     JobView,
+    ModelSummary,
     ModelView,
     NodeView,
     ProgressView,
@@ -35,6 +39,9 @@ from enginefarm.views import (
 )
 from storage import models as rows
 from tasks.lifecycle import target_state
+
+_LIST_CHARS = 1000
+"""So many letters of names a row of a list has, for its inputs and for its outputs."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,16 @@ def model(row: rows.Model, *, existed: bool = False) -> ModelView:
         created_at=row.created_at,
         existed=existed,
     )
+
+
+def model_summary(row: Row[Any]) -> ModelSummary:
+    """Show a model as a row of a list: of long interfaces what fits in a few lines."""
+    told = row._asdict()
+    for kind in ("inputs", "outputs"):
+        names = [str(tensor["name"]) for tensor in told[kind]]
+        fit = sum(size <= _LIST_CHARS for size in itertools.accumulate(map(len, names)))
+        told[kind] = told[kind][:fit]
+    return ModelSummary.model_validate(told)
 
 
 def dataset(row: rows.Dataset, *, existed: bool = False) -> DatasetView:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import select
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Row, cast, func, select
+from sqlalchemy.dialects.postgresql import JSONPATH, insert
 
 from enginefarm.errors import NotFound
 from storage.database import Session
@@ -40,10 +40,27 @@ def get_model(session: Session, tenant_id: str, digest: str) -> Model:
     return _get(session, Model, tenant_id, digest, code="unknown_model")
 
 
-def list_models(session: Session, tenant_id: str, limit: int) -> Sequence[Model]:
-    """Return a tenant's models, the newest first."""
-    return session.scalars(
-        select(Model)
+def list_models(
+    session: Session, tenant_id: str, limit: int, *, tensors: int = 4
+) -> Sequence[Row[Any]]:
+    """Return a tenant's models, the newest first, for a list.
+
+    An interface may hold thousands of names: of inputs and outputs the database sends the first
+    ``tensors`` and how many there are, and of the files their number.
+    """
+    first = f"$[0 to {tensors - 1}]"
+    inputs, outputs = Model.interface["inputs"], Model.interface["outputs"]
+    return session.execute(
+        select(
+            *(Model.digest, Model.name, Model.size, Model.created_at),
+            func.jsonb_array_length(Model.files).label("file_count"),
+            func.jsonb_path_query_array(inputs, cast(first, JSONPATH)).label("inputs"),
+            func.jsonb_array_length(inputs).label("input_count"),
+            func.jsonb_path_query_array(outputs, cast(first, JSONPATH)).label("outputs"),
+            func.jsonb_array_length(outputs).label("output_count"),
+            Model.interface["opsets"].label("opsets"),
+            Model.interface["node_count"].as_integer().label("node_count"),
+        )
         .where(Model.tenant_id == tenant_id)
         .order_by(Model.created_at.desc(), Model.digest)
         .limit(limit)
