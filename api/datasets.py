@@ -17,7 +17,7 @@ from api.settings import ApiSettings
 from api.uploads import RAW, Upload, received
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
-from storage import blobs, catalogue, garbage
+from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
 from tasks.datasets import scan_npz
 
@@ -66,7 +66,10 @@ async def upload(
 def show(digest: DigestPath, entrance: Reader) -> DatasetView:
     """Return one dataset: its arrays and how many samples they hold."""
     with entrance.transaction() as (session, caller):
-        return views.dataset(catalogue.get_dataset(session, caller.tenant_id, digest))
+        row = catalogue.get_dataset(session, caller.tenant_id, digest)
+        if caller.may(Scope.SUBMIT):
+            catalogue.touch(session, row)  # who looks before a submit is not to find it gone then
+        return views.dataset(row)
 
 
 def _take(
@@ -87,6 +90,7 @@ def _take(
         garbage.keep(session, [file.digest])
     entrance.farm.objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
+        builds.lock_tenant(session, caller.tenant_id)
         blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         row, existed = catalogue.add_dataset(
             session,

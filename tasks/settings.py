@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from storage.settings import StorageSettings
+from storage.settings import RetentionSettings, StorageSettings
 from tasks.farm import Policy
 
 
@@ -95,7 +95,7 @@ class PolicySettings(BaseSettings):
         return Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
 
 
-class ControlSettings(StorageSettings, PolicySettings):
+class ControlSettings(StorageSettings, PolicySettings, RetentionSettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")
