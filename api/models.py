@@ -28,7 +28,7 @@ from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
 from enginefarm.views import ModelSummary, ModelView
 from intake.findings import ModelFound
-from storage import blobs, catalogue, garbage
+from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -99,7 +99,10 @@ def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelSummary]:
 def show(digest: DigestPath, entrance: Reader) -> ModelView:
     """Return one model: its files, inputs, outputs and operator sets."""
     with entrance.transaction() as (session, caller):
-        return views.model(catalogue.get_model(session, caller.tenant_id, digest))
+        row = catalogue.get_model(session, caller.tenant_id, digest)
+        if caller.may(Scope.SUBMIT):
+            catalogue.touch(session, row)  # who looks before a submit is not to find it gone then
+        return views.model(row)
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,7 @@ def _keep(entrance: Entrance, taken: _Taken, found: ModelFound) -> ModelView:
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
+        builds.lock_tenant(session, caller.tenant_id)
         for file in files:
             blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         listing = _listing(files)

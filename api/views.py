@@ -6,7 +6,7 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,6 +170,7 @@ def job(row: rows.Job, around: Around) -> JobView:
         outputs=[
             FileView.model_validate(output) for output in (row.result or {}).get("outputs", [])
         ],
+        outputs_expired_at=row.result_expired_at,
         attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
     )
 
@@ -182,7 +183,8 @@ def _attempt(row: rows.Attempt, around: Around) -> AttemptView:
         started_at=row.started_at,
         finished_at=row.finished_at,
         failure=_failure(row.failure),
-        log=row.log_digest,
+        log=row.log_digest if row.log_expired_at is None else None,
+        log_expired_at=row.log_expired_at,
     )
 
 
@@ -228,10 +230,17 @@ def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailabili
     )
 
 
-def artifact(row: rows.Artifact) -> ArtifactView:
-    """Show an artifact; its files are those its manifest names."""
+def artifact(row: rows.Artifact, lost: Collection[str] = ()) -> ArtifactView:
+    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some."""
     manifest = read_manifest(row.manifest)
     config = manifest.config
+    files = [
+        FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
+        for file in manifest.layers
+    ]
+    files.append(
+        FileView(name="config.json", digest=config.digest, size=config.size, media_type=CONFIG_TYPE)
+    )
     return ArtifactView(
         digest=row.digest,
         state=row.state,
@@ -240,17 +249,11 @@ def artifact(row: rows.Artifact) -> ArtifactView:
         model_name=row.model_name,
         build=row.build_id,
         size=row.size,
-        files=[
-            FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
-            for file in manifest.layers
-        ]
-        + [
-            FileView(
-                name="config.json", digest=config.digest, size=config.size, media_type=CONFIG_TYPE
-            )
-        ],
+        files=files,
         report=BuildReport.model_validate(row.report) if row.report else None,
         created_at=row.created_at,
+        lost=[file.name for file in files if file.digest in lost],
+        engine_expired_at=row.engine_expired_at,
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from intake.reader import Limits
-from storage.settings import StorageSettings
+from storage.settings import RetentionSettings, StorageSettings
 from tasks.farm import Policy
 
 
@@ -120,7 +120,7 @@ class ReaderSettings(BaseSettings):
         )
 
 
-class ControlSettings(StorageSettings, PolicySettings):
+class ControlSettings(StorageSettings, PolicySettings, RetentionSettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")

@@ -109,6 +109,9 @@ class AttemptView(View):
     finished_at: datetime | None
     failure: Failure | None
     log: Digest | None
+    log_expired_at: datetime | None = Field(
+        default=None, description="When the log was removed, by the operator's rule."
+    )
 
 
 class JobView(View):
@@ -132,6 +135,9 @@ class JobView(View):
     started_at: datetime | None
     finished_at: datetime | None
     outputs: list[FileView] = []
+    outputs_expired_at: datetime | None = Field(
+        default=None, description="When the outputs were removed, by the operator's rule."
+    )
     attempts: list[AttemptView] = []
 
 
@@ -228,6 +234,12 @@ class ArtifactView(View):
     files: list[FileView]
     report: BuildReport | None
     created_at: datetime
+    lost: list[str] = Field(
+        default_factory=list, description="Files that the bucket no longer has."
+    )
+    engine_expired_at: datetime | None = Field(
+        default=None, description="When a quarantined engine was removed, by the operator's rule."
+    )
 
 
 class TrustKey(View):
