@@ -69,9 +69,61 @@ class BenchmarkOptions(_Strict):
     threads: Annotated[Whole, Field(ge=0, le=1024)] = 0
 
 
+class RepairMode(StrEnum):
+    """Whether a model may be rewritten before it is built."""
+
+    AUTO = "auto"
+    NONE = "none"
+
+
+class Inexact(StrEnum):
+    """Repairs that change what the model computes: done only where they are asked for."""
+
+    RESTORE_FLOAT = "restore-float"
+
+
+class FixedInput(_Strict):
+    """What one input always is: one ``value`` in every element, one ``shape``, or both.
+
+    An input with a value is no input of the engine; one with a shape is an input of that shape.
+    """
+
+    value: bool | int | float | None = None
+    shape: list[Dim] | None = None
+
+    @model_validator(mode="after")
+    def _fixes_something(self) -> Self:
+        if self.value is None and self.shape is None:
+            message = "a fixed input needs a value or a shape"
+            raise ValueError(message)
+        return self
+
+
+class RepairOptions(_Strict):
+    """How a model is rewritten before it is built; every change is proven to change no result."""
+
+    mode: RepairMode = RepairMode.AUTO
+    fix_inputs: dict[Name, FixedInput] = {}
+    allow: list[Inexact] = Field(default=[], description="Repairs that are not exact.")
+    prune_unused: bool = Field(default=False, description="Remove inputs that no node reads.")
+
+    @property
+    def asks(self) -> bool:
+        """Whether something is asked for that cannot be had without the stage."""
+        return bool(self.fix_inputs or self.allow or self.prune_unused)
+
+    @model_validator(mode="after")
+    def _none_asks_for_nothing(self) -> Self:
+        if self.mode is RepairMode.NONE and self.asks:
+            message = "mode none leaves the model as it is, but a repair is asked for"
+            raise ValueError(message)
+        return self
+
+
 class StageOptions(_Strict):
     """Options by the stage they belong to."""
 
+    repair: RepairOptions = RepairOptions()
     compile: CompileOptions = CompileOptions()
     benchmark: BenchmarkOptions = BenchmarkOptions()
 

@@ -222,7 +222,7 @@ def test_the_bars_of_a_running_build_say_each_state_on_one_line() -> None:
         board.show(build(BuildState.RUNNING, jobs, [published(GPU)]))
 
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).splitlines()[-len(jobs) :]
-    assert [str(job.target) in line for job, line in zip(jobs, shown, strict=True)] == [True] * 5
-    assert all("succeeded (cached)" in line for line in shown[:4])
-    assert "failed: " in shown[4]
+    assert all(str(job.target) in line for job, line in zip(jobs, shown, strict=True))
+    assert all("succeeded (cached)" in line for line in shown[:-1])
+    assert "failed: " in shown[-1]
     assert max(map(len, shown)) <= 80
