@@ -29,6 +29,7 @@ from api import (
     trust,
     worker_api,
 )
+from api.closing import Closing
 from api.errors import add_handlers
 from api.limits import LimitBodies
 from api.measures import Measures
@@ -91,6 +92,7 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.measures = Measures()
+    app.state.closing = Closing()
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app)

@@ -89,6 +89,7 @@ async def watch(
         rows_after=partial(_rows_after, entrance, caller, build_id),
         entries_after=partial(entrance.farm.progress.read, build_id),
         keep_alive_s=settings_of(request).keep_alive_s,
+        closing=request.app.state.closing,
     )
     return StreamingResponse(
         feed.frames(begin.snapshot, over=begin.over), media_type=STREAM, headers=_HEADERS

@@ -17,7 +17,7 @@ from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.lifecycle import NODES_SPOILT, after_failure
-from tasks.messages import BUCKET_AWAY, FinishReply, FinishRequest, OutputFile
+from tasks.messages import BUCKET_AWAY, SCRATCH_FULL, FinishReply, FinishRequest, OutputFile
 from tasks.moves import locked, move
 from tasks.release import enqueue
 from tasks.results import check_storable
@@ -25,6 +25,8 @@ from tasks.results import check_storable
 _log = structlog.get_logger()
 MOST_DOUBLINGS = 5
 """So that what was away for hours is not waited for for days."""
+_WAITED_FOR = {(Blame.FARM, BUCKET_AWAY), (Blame.NODE, SCRATCH_FULL)}
+"""What will be over one day, whatever the job: not counted."""
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
 
 
@@ -166,15 +168,16 @@ def fail_attempt(
 ) -> set[str]:
     """Try a job again, or end it, by whose fault the failure is and how often it has failed.
 
-    A bucket that is away is held against nobody: the job waits for it, however long that takes.
+    A bucket that is away, or a node without room, is held against nobody: the job waits, however
+    long that takes.
     """
-    if failure.blame is Blame.FARM and failure.code == BUCKET_AWAY:
-        _log.warning("attempt_without_bucket", job=job.id, build=build.id, attempt=job.attempt)
+    if (failure.blame, failure.code) in _WAITED_FOR:
+        _log.warning("attempt_postponed", job=job.id, build=build.id, code=failure.code)
         _try_again(session, policy, job, job.attempt)
         return {build.id}
     job.failures += 1
     session.flush()
-    spoilt = attempts.failed_on(session, job)
+    spoilt = attempts.failed_on(session, job, but=SCRATCH_FULL)
     goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
     _count_fault(session, policy, job, failure, spoilt)
     _log.info(

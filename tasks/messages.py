@@ -27,7 +27,7 @@ from enginefarm.target import Target
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
-BUCKET_AWAY = "bucket_away"
+BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
 """The code of an attempt that could not fetch or store because the bucket did not answer."""
 
 MediaType = Annotated[

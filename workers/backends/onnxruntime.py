@@ -99,6 +99,7 @@ class OnnxRuntime:
         except JobFailed:
             raise
         except Exception as error:
+            _require_room(part)
             raise failure_of(
                 [str(error)],
                 Runtime.ONNXRUNTIME,
@@ -126,6 +127,16 @@ class OnnxRuntime:
                 code="engine_load_failed",
                 message="ONNX Runtime does not load the engine.",
             ) from error
+
+
+def _require_room(part: Path) -> None:
+    """See whether the disk takes more: the runtime speaks of a full one as of a bad model.
+
+    Raises:
+        OSError: it does not.
+    """
+    with part.open("ab") as stream:
+        stream.write(bytes(1 << 20))
 
 
 class SessionRunner:

@@ -224,6 +224,7 @@ CODES: Final[dict[str, str]] = {
     "running_limit": "The job ran longer than it may.",
     "runtime_refused": "The runtime refuses the model, in words that the farm does not know.",
     "scope_missing": "The access key may not do this.",
+    "scratch_full": "The node has no room for the job's files.",
     "service_failed": "A service of the local farm ended.",
     "service_missing": "A service of the local farm is not installed.",
     "service_not_ready": "A service of the local farm did not answer in time.",

@@ -123,6 +123,15 @@ def test_a_farm_that_is_away_ends_the_work_only_when_the_lease_would_have_ended(
     assert not held.held
 
 
+def test_a_lease_ends_by_the_clock_while_a_beat_waits_for_its_answer() -> None:
+    clock = Clock()
+    held = lease(Farm(FINE), clock=clock)
+    clock.now += 60
+    assert held.stop_reason == EXPIRED
+    held.beat()
+    assert not held.held
+
+
 def test_a_beat_that_gets_through_prolongs_the_lease() -> None:
     clock = Clock()
     held = lease(Farm(FINE, AWAY), clock=clock)
