@@ -6,7 +6,7 @@ from typing import Any
 
 import structlog
 
-from enginefarm.errors import Failure, InvalidRequest
+from enginefarm.errors import Failure, InvalidRequest, Unavailable
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
 from storage import attempts, blobs, builds, jobs, nodes
@@ -41,6 +41,7 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     message = _storable(message)
     log = message.log if message.log is not None and _is_there(farm, message.log) else None
     message = message.model_copy(update={"log": log})
+    alone = _is_without_bucket(message.failure) and _answers(farm)
     with farm.database.transaction() as session:
         tenant = _tenant_of(session, job_id)
         builds.lock_tenant(session, tenant)
@@ -53,6 +54,8 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         )
         build = found[0] if found else builds.lock(session, job.build_id)
         message = _own_bytes_only(session, job, message)
+        if alone:
+            _count_bucket_fault(session, farm.policy, job, message.failure)
         touched = _end(session, farm.policy, build, job, message)
         attempts.answer(session, job, message.attempt)
         state = job.state
@@ -105,6 +108,33 @@ def _is_there(farm: Farm, log: OutputFile) -> bool:
     """Tell whether a log was uploaded; an attempt may end without, so that none is lost over it."""
     info = farm.objects.head(log.digest)
     return info is not None and info.size == log.size
+
+
+def _is_without_bucket(failure: Failure | None) -> bool:
+    return failure is not None and failure.blame is Blame.FARM and failure.code == BUCKET_AWAY
+
+
+def _answers(farm: Farm) -> bool:
+    """Tell whether the bucket answers the control plane: then it is away for the node alone."""
+    try:
+        farm.objects.ping()
+    except Unavailable:
+        return False
+    return True
+
+
+def _count_bucket_fault(
+    session: Session, policy: Policy, job: Job, failure: Failure | None
+) -> None:
+    """Hold it against a node, not its job, that it does not reach a bucket that others reach."""
+    if job.node_id is None or failure is None:
+        return
+    note = (
+        f"{policy.node_faults} times in a row it did not reach the bucket, which answered the "
+        f"farm: its own path to the bucket is broken; the last: {failure.message} {failure.why}"
+    )
+    if nodes.without_bucket(session, job.node_id, policy.node_faults, note):
+        _log.error("node_out_of_service", node=job.node_id, why=note)
 
 
 def _tenant_of(session: Session, job_id: str) -> str:
@@ -168,7 +198,7 @@ def fail_attempt(
 
     A bucket that is away is held against nobody: the job waits for it, however long that takes.
     """
-    if failure.blame is Blame.FARM and failure.code == BUCKET_AWAY:
+    if _is_without_bucket(failure):
         _log.warning("attempt_without_bucket", job=job.id, build=build.id, attempt=job.attempt)
         _try_again(session, policy, job, job.attempt)
         return {build.id}

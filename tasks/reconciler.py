@@ -7,16 +7,17 @@ processes and at any moment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 
 from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.state import Blame, JobState, Stage
-from storage import attempts, backlog, builds, jobs, nodes, outbox
+from storage import attempts, backlog, builds, jobs, nodes, outbox, pulses
 from storage.database import Session, now
 from storage.models import Build, Job
+from tasks.absence import GAP_S, Heard, is_excused
 from tasks.conclude import conclude
 from tasks.farm import Farm
 from tasks.fault_points import reach
@@ -31,6 +32,8 @@ Repair = Callable[[Session, Farm, Build, Job], set[str]]
 
 def reconcile(farm: Farm) -> None:
     """Look once for everything that needs mending, and mend it."""
+    with farm.database.transaction() as session:
+        pulses.beat(session, "reconciler", GAP_S)
     _mark_silent_nodes(farm)
     _ring_again(farm)
     _forget_rings(farm)
@@ -89,6 +92,8 @@ def _lapsed(session: Session, farm: Farm, build: Build, job: Job) -> set[str]:
     """Take a job from a node (or a publisher) that has not been heard for a whole lease."""
     if job.state is not JobState.RUNNING or job.lease_until is None or job.lease_until >= now():
         return set()
+    if Stage(job.stage) is not Stage.PUBLISH and _farm_was_away(session, farm, job.lease_until):
+        return set()
     failure = Failure(
         code="node_lost",
         blame=Blame.NODE,
@@ -106,6 +111,12 @@ def _lapsed(session: Session, farm: Farm, build: Build, job: Job) -> set[str]:
         move(session, job, JobState.WAITING, lease_until=None)
         return {build.id}
     return fail_attempt(session, farm.policy, build, job, failure)
+
+
+def _farm_was_away(session: Session, farm: Farm, lease_until: datetime) -> bool:
+    """Tell whether the node could not report because nobody listened."""
+    parts = [Heard(row.beat_at, row.away_from, row.back_at) for row in pulses.of_all(session)]
+    return is_excused(lease_until, parts, now(), farm.policy.return_grace_s)
 
 
 def _overdue(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:

@@ -2,7 +2,9 @@
 
 A thread beats; it relays progress and the news of the log, and turns what it hears into one reason
 to stop: ``cancelled`` (a person), ``lease_lost`` (the job is another's), ``lease_expired`` (the
-farm has been away for as long as the lease lasts: somebody else may have the job by now).
+farm has been away for twice as long as the lease lasts). After one lease somebody else may have the
+job, if it was not the farm that was away: the farm says so when it answers, and until then the work
+goes on, since what it would refuse does no harm and what it would take is not made again.
 """
 
 from __future__ import annotations
@@ -79,8 +81,8 @@ class Lease:
 
     @property
     def seconds_left(self) -> float:
-        """How long the lease lasts if no more beats get through."""
-        return max(self._deadline - self._clock(), 0.0)
+        """How long the work may go on if no more beats get through."""
+        return max(self._deadline + self._assignment.lease_s - self._clock(), 0.0)
 
     def progress(self, said: Mapping[str, object]) -> Progress:
         """Take what the child said; the next beat carries it."""
@@ -119,7 +121,7 @@ class Lease:
         except LeaseLost as error:
             self._stop(LOST, error)
         except Unavailable as error:
-            if self._clock() >= self._deadline:
+            if self.seconds_left == 0:
                 self._stop(EXPIRED, error)
             else:
                 log.warning("lease_beat_missed", why=error.why, left_s=round(self.seconds_left))

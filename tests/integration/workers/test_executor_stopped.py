@@ -92,7 +92,7 @@ def test_a_lost_lease_ends_the_child_and_nothing_is_said(
 
 
 @pytest.mark.usefixtures("sleeping_child")
-def test_a_farm_that_is_away_for_a_lease_ends_the_work(
+def test_a_farm_that_is_away_for_two_leases_ends_the_work(
     served: Served, workshop: Workshop, backends: Backends
 ) -> None:
     served.lease_s = 1.0
