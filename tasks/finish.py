@@ -9,7 +9,7 @@ import structlog
 from enginefarm.errors import Failure, InvalidRequest, Unavailable
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
-from storage import attempts, blobs, builds, jobs, nodes
+from storage import attempts, blobs, builds, jobs, lost, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
@@ -17,7 +17,13 @@ from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.lifecycle import NODES_SPOILT, after_failure
-from tasks.messages import BUCKET_AWAY, FinishReply, FinishRequest, OutputFile
+from tasks.messages import (
+    BUCKET_AWAY,
+    INPUT_UNAVAILABLE,
+    FinishReply,
+    FinishRequest,
+    OutputFile,
+)
 from tasks.moves import locked, move
 from tasks.release import enqueue
 from tasks.results import check_storable
@@ -41,6 +47,7 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     message = _storable(message)
     log = message.log if message.log is not None and _is_there(farm, message.log) else None
     message = message.model_copy(update={"log": log})
+    gone = _lost_engine(farm, job_id, message.failure)
     alone = _is_without_bucket(message.failure) and _answers(farm)
     with farm.database.transaction() as session:
         tenant = _tenant_of(session, job_id)
@@ -54,6 +61,8 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         )
         build = found[0] if found else builds.lock(session, job.build_id)
         message = _own_bytes_only(session, job, message)
+        if gone is not None:
+            lost.note(session, gone)
         if alone:
             _count_bucket_fault(session, farm.policy, job, message.failure)
         touched = _end(session, farm.policy, build, job, message)
@@ -112,6 +121,20 @@ def _is_there(farm: Farm, log: OutputFile) -> bool:
 
 def _is_without_bucket(failure: Failure | None) -> bool:
     return failure is not None and failure.blame is Blame.FARM and failure.code == BUCKET_AWAY
+
+
+def _lost_engine(farm: Farm, job_id: str, failure: Failure | None) -> str | None:
+    """Return the engine that a job was to measure if the bucket lacks it, and not the node.
+
+    Then the cache must not answer with it again.
+    """
+    if failure is None or failure.code != INPUT_UNAVAILABLE:
+        return None
+    with farm.database.transaction() as session:
+        job = jobs.find(session, job_id)
+        recipe = (job.recipe or {}) if job is not None else {}
+    digest: str | None = (recipe.get("engine") or {}).get("digest")
+    return digest if digest is not None and farm.objects.head(digest) is None else None
 
 
 def _answers(farm: Farm) -> bool:

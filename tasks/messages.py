@@ -29,6 +29,8 @@ RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
 BUCKET_AWAY = "bucket_away"
 """The code of an attempt that could not fetch or store because the bucket did not answer."""
+INPUT_UNAVAILABLE = "input_unavailable"
+"""The code of an attempt for which an input does not come, or not as it should be."""
 
 MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")
