@@ -28,7 +28,12 @@ from enginefarm.target import Target
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
 BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
-"""The code of an attempt that could not fetch or store because the bucket did not answer."""
+"""The codes of attempts without a bucket that answers, and without room on the node."""
+INPUT_UNAVAILABLE = "input_unavailable"
+"""The code of an attempt for which an input does not come, or not as it should be."""
+
+FARM_AWAY = "farm_was_away"
+"""The code of an attempt whose lease ran out while the control plane itself was away."""
 
 MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")

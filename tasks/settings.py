@@ -63,6 +63,12 @@ class PolicySettings(BaseSettings):
     publish_lease_s: float = Field(
         default=15.0, gt=0, description="A publisher that died is followed after so long."
     )
+    return_grace_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="After the API or the loops were away, nodes may report for so long before "
+        "leases that ran out meanwhile count as lost.",
+    )
     pending_s: float = Field(
         default=604_800.0, gt=0, description="Longest time of a job in a queue; then it expires."
     )

@@ -276,7 +276,7 @@ class _Attempt:
         return None if self._lease.held else self._lease.stop_reason
 
     def _patience(self) -> float:
-        return max(self._lease.seconds_left, LEAST_PATIENCE_S)
+        return max(self._lease.report_s, LEAST_PATIENCE_S)
 
     def _end_without_files(self, state: JobState, failure: Failure) -> None:
         """Say how the attempt ended; one that has ended already stays as it is."""

@@ -81,8 +81,16 @@ class Lease:
 
     @property
     def seconds_left(self) -> float:
-        """How long the lease lasts if no more beats get through."""
+        """How long the work may go on if no more beats get through."""
         return max(self._deadline - self._clock(), 0.0)
+
+    @property
+    def report_s(self) -> float:
+        """How long it is worth telling the end of work that ended within its lease.
+
+        It holds no device, and if it was the farm that was away it still takes the report.
+        """
+        return max(self._deadline + self._assignment.lease_s - self._clock(), 0.0)
 
     def progress(self, said: Mapping[str, object]) -> Progress:
         """Take what the child said; the next beat carries it."""

@@ -4,7 +4,17 @@ Every row that belongs to somebody carries its tenant.
 """
 
 from storage.models.base import Base
-from storage.models.catalogue import ApiKey, Blob, Dataset, Expired, Garbage, Model, Node, Tenant
+from storage.models.catalogue import (
+    ApiKey,
+    Blob,
+    Dataset,
+    Expired,
+    Garbage,
+    Model,
+    Node,
+    Pulse,
+    Tenant,
+)
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
 from storage.models.work import Attempt, Build, Event, Job, Outbox
 
@@ -25,6 +35,7 @@ __all__ = [
     "Model",
     "Node",
     "Outbox",
+    "Pulse",
     "SigningKey",
     "Tenant",
 ]

@@ -54,10 +54,22 @@ class Node(Base):
     state: Mapped[NodeState] = mapped_column(words(NodeState))
     description: Mapped[dict[str, Any]]
     faults: Mapped[int] = mapped_column(default=0, server_default=text("0"))
+    bucket_faults: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     note: Mapped[str | None]
     queues: Mapped[list[Any]]
     enrolled_at: Mapped[datetime] = mapped_column(server_default=func.now())
     last_seen_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Pulse(Base):
+    """When a part of the control plane was heard last, and when it was away before that."""
+
+    __tablename__ = "pulses"
+
+    part: Mapped[str] = mapped_column(String(16), primary_key=True)
+    beat_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    away_from: Mapped[datetime | None]
+    back_at: Mapped[datetime | None]
 
 
 class Blob(Base):

@@ -93,6 +93,7 @@ CODES: Final[dict[str, str]] = {
     "farm_running": "A local farm uses this folder already.",
     "farm_timeout": "The farm takes too long to answer.",
     "farm_unreachable": "There is no answer at the farm's address.",
+    "farm_was_away": "The farm was away for longer than the attempt's lease.",
     "file_digest_mismatch": "A file does not hold the bytes that were signed.",
     "file_missing": "A file of the artifact is missing.",
     "file_not_plain": "A file of the artifact is a link, a folder or a device.",

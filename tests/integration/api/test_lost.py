@@ -155,6 +155,22 @@ def test_an_expired_log_says_when_and_by_which_rule(api: Served, node: Node) -> 
     assert (attempt["log"], told["context"]["rule"]) == (None, "logs")
 
 
+def test_who_comes_back_for_events_that_expired_is_told_where_the_build_ended(
+    api: Served, node: Node
+) -> None:
+    made = build(api, node)
+    let_pass(api.farm, MONTH_S)
+    keep(api, Rule.EVENTS)
+    with api.client(Scope.READ) as client:
+        path, seen = f"/v1/builds/{made['build']}/events", {"Last-Event-ID": "2.0-0"}
+        told = client.get(path, headers=seen)
+
+    assert told.status_code == 200
+    assert told.text.count("event: ") == 1
+    assert "event: snapshot" in told.text
+    assert '"state":"succeeded"' in told.text
+
+
 @pytest.mark.usefixtures("node")
 def test_an_expired_model_is_told_and_taken_again(api: Served) -> None:
     data = onnx_model(salt=9)
