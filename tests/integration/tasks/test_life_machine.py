@@ -217,10 +217,13 @@ class LifeMachine(RuleBasedStateMachine):
 
     @rule(rounds=st.integers(2, 3), late=st.sampled_from([True, True, False]), mishap=MISHAP)
     def sweep(self, rounds: int, late: bool, mishap: Mishap) -> None:  # noqa: FBT001 - Hypothesis names it
-        for _ in range(rounds):
+        """Sweep while an attempt has uploaded what it made and has not ended."""
+        self._want_more()
+        loops.upload_and_stand_still(self.steps)
+        for number in range(rounds):
             if late:
                 self.world.time_passes(A_GRACE)
-            with self.steps.within(mishap):
+            with self.steps.within(mishap if number == 0 else None):
                 sweeping.sweep(self.steps)
 
     @rule(loop=LOOP, at=st.integers(3, 14))

@@ -54,6 +54,15 @@ def take_work(steps: Steps, number: int, mishap: Mishap = None) -> Work | None:
     return None
 
 
+def upload_and_stand_still(steps: Steps) -> None:
+    """Let a node take what there is and upload what it made, and not say so yet."""
+    for node in steps.world.living():
+        steps.beat_node(node, draining=False, forgets=False)
+    work = take_work(steps, 0)
+    if work is not None:
+        steps.upload(work, "whole")
+
+
 def make_due(steps: Steps, loop: str) -> str | None:
     """See to it that a loop has something to do, if it can be; return whose build it is for."""
     if loop == "reconcile":
