@@ -43,7 +43,7 @@ def test_the_result_of_a_build_that_failed_goes_and_the_cache_forgets_it(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    scene.do(node, build_id, Stage.CHECK)
+    scene.do(node, build_id, Stage.REPAIR)
     scene.do(node, build_id, Stage.COMPILE)
     cancel(scene.farm, scene.tenant_id, build_id)
     (engine,) = outputs(scene, build_id)
@@ -66,7 +66,7 @@ def test_a_result_that_a_build_under_way_took_from_the_cache_stays(
     scene: Scene, node: FakeNode
 ) -> None:
     first = scene.submit()
-    scene.do(node, first, Stage.CHECK)
+    scene.do(node, first, Stage.REPAIR)
     scene.do(node, first, Stage.COMPILE)
     cancel(scene.farm, scene.tenant_id, first)
     second = scene.submit()
@@ -108,7 +108,7 @@ def test_a_quarantined_engine_goes_and_manifest_and_report_stay(
     assert gone.name == row.digest
     assert has(scene, row.digest)
     again = scene.submit(gates=[{"metric": "cosine", "at_least": 0.9}])
-    assert scene.job(again, Stage.CHECK).state is JobState.QUEUED
+    assert scene.job(again, Stage.REPAIR).state is JobState.QUEUED
     assert scene.job(again, Stage.COMPILE).cached_from is None
 
 

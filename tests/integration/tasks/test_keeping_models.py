@@ -72,7 +72,7 @@ def test_a_job_that_runs_on_for_others_keeps_the_model_of_its_cancelled_build(
     let_pass(scene.farm, 31 * DAY)
     keep(scene.farm)
     sweep(scene.farm)
-    scene.do(node, first, Stage.CHECK)
+    scene.do(node, first, Stage.REPAIR)
     scene.run(node, second)
     scene.publish()
 
