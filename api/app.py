@@ -33,6 +33,7 @@ from api.closing import Closing
 from api.errors import add_handlers
 from api.limits import LimitBodies
 from api.measures import Measures
+from api.reading import Reading
 from api.requests import ObserveRequests, bind_ids
 from api.settings import ApiSettings
 from api.validation import refuse_unknown_query
@@ -67,6 +68,7 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.farm = farm or make_farm(settings)
+        app.state.reading = Reading(settings)
         log.info("api_started", version=__version__)
         try:
             yield

@@ -1,11 +1,12 @@
 """Models: take an ONNX file and its external data in, and tell what the farm has.
 
-The file is scanned, never loaded. Nothing is kept of an upload that is refused; the same bytes
-twice are one model.
+The file is read by a process of its own. Nothing is kept of an upload that is refused; the same
+bytes twice are one model.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -17,15 +18,17 @@ from api.declared import BYTES, require_digest_sent, require_known_fields, uploa
 from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Limit
+from api.reading import reading_of
 from api.uploads import RAW, ReceivedFile, Upload, received
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel, InvalidRequest
+from enginefarm.external_data import check_external
 from enginefarm.manifest import safe_file_name
-from enginefarm.model_file import ModelScan, check_external, scan_model
 from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
-from enginefarm.views import ModelView
-from storage import blobs, catalogue, garbage
+from enginefarm.views import ModelSummary, ModelView
+from intake.findings import ModelFound
+from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
@@ -72,7 +75,9 @@ async def upload(
         raw_name=name or MODEL_FILE,
         max_files=settings.max_model_files,
     ) as sent:
-        view = await run_in_threadpool(_take, entrance, sent, name, wanted)
+        taken = await run_in_threadpool(_checked, sent, name, wanted)
+        found = await reading_of(request).model(taken.main.path)
+        view = await run_in_threadpool(_keep, entrance, taken, found)
     response.status_code = 200 if view.existed else 201
     response.headers["Location"] = f"/v1/models/{view.digest}"
     return view
@@ -83,31 +88,48 @@ async def upload(
     summary="List models",
     responses=problems(*KEYED),
 )
-def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelView]:
-    """Return the newest models first."""
+def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelSummary]:
+    """Return the newest models first; each alone tells all of its inputs, outputs and files."""
     with entrance.transaction() as (session, caller):
         rows = catalogue.list_models(session, caller.tenant_id, limit)
-        return [views.model(row) for row in rows]
+        return [views.model_summary(row) for row in rows]
 
 
 @router.get("/{digest}", summary="Show a model", responses=problems(*KEYED, 404))
 def show(digest: DigestPath, entrance: Reader) -> ModelView:
     """Return one model: its files, inputs, outputs and operator sets."""
     with entrance.transaction() as (session, caller):
-        return views.model(catalogue.get_model(session, caller.tenant_id, digest))
+        row = catalogue.get_model(session, caller.tenant_id, digest)
+        if caller.may(Scope.SUBMIT):
+            catalogue.touch(session, row)  # who looks before a submit is not to find it gone then
+        return views.model(row)
 
 
-def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None) -> ModelView:
-    """Check what was sent, keep the bytes, then the row, so that no row names bytes we lack."""
+@dataclass(frozen=True)
+class _Taken:
+    """An upload whose form is right: its name, the model file and its external data."""
+
+    name: str
+    main: ReceivedFile
+    external: list[ReceivedFile]
+
+
+def _checked(sent: Upload, name: str | None, wanted: str | None) -> _Taken:
+    """Check all that can be known without reading the model."""
     require_known_fields(sent)
     main, external = _split(sent)
     require_digest_sent(sent, main, wanted)
     shown = require_plain(
         name or sent.fields.get("name") or stem_of(main.name, ".onnx"), "a model's name"
     )
-    scan = scan_model(main.path)
-    check_external(scan, {file.name: file.size for file in external})
-    _require_referenced(scan, external)
+    return _Taken(shown, main, external)
+
+
+def _keep(entrance: Entrance, taken: _Taken, found: ModelFound) -> ModelView:
+    """Check the files against the model, keep the bytes, then the row: no row lacks its bytes."""
+    main, external = taken.main, taken.external
+    check_external(found, {file.name: file.size for file in external})
+    _require_referenced(found, external)
     main.name = MODEL_FILE
     files = [main, *external]
     objects = entrance.farm.objects
@@ -118,6 +140,7 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
+        builds.lock_tenant(session, caller.tenant_id)
         for file in files:
             blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         listing = _listing(files)
@@ -125,10 +148,10 @@ def _take(entrance: Entrance, sent: Upload, name: str | None, wanted: str | None
             session,
             caller.tenant_id,
             digest=digest_of(canonical_json({"files": listing})),
-            name=shown,
+            name=taken.name,
             size=sum(file.size for file in files),
             files=listing,
-            interface=_interface(scan),
+            interface=_interface(found),
         )
         return views.model(row, existed=existed)
 
@@ -140,12 +163,12 @@ def _listing(files: list[ReceivedFile]) -> list[dict[str, Any]]:
     ]
 
 
-def _interface(scan: ModelScan) -> dict[str, Any]:
+def _interface(found: ModelFound) -> dict[str, Any]:
     return {
-        "inputs": [tensor.model_dump(mode="json") for tensor in scan.inputs],
-        "outputs": [tensor.model_dump(mode="json") for tensor in scan.outputs],
-        "opsets": dict(scan.opsets),
-        "node_count": scan.node_count,
+        "inputs": [tensor.model_dump(mode="json") for tensor in found.inputs],
+        "outputs": [tensor.model_dump(mode="json") for tensor in found.outputs],
+        "opsets": dict(found.opsets),
+        "node_count": found.node_count,
     }
 
 
@@ -182,8 +205,8 @@ def _require_own_name(name: str) -> None:
         )
 
 
-def _require_referenced(scan: ModelScan, external: list[ReceivedFile]) -> None:
-    known = {reference.location for reference in scan.external}
+def _require_referenced(found: ModelFound, external: list[ReceivedFile]) -> None:
+    known = {reference.location for reference in found.external}
     for file in external:
         if file.name not in known:
             raise InvalidModel(

@@ -8,12 +8,12 @@ from pydantic import Field, SecretStr
 
 from api.limits import BodyLimits
 from storage.settings import StorageSettings
-from tasks.settings import PolicySettings
+from tasks.settings import PolicySettings, ReaderSettings
 
 _MIB = 1 << 20
 
 
-class ApiSettings(StorageSettings, PolicySettings):
+class ApiSettings(StorageSettings, PolicySettings, ReaderSettings):
     """Settings of ``python -m api``."""
 
     host: str = Field(default="127.0.0.1", description="The address to listen on.")
@@ -45,6 +45,12 @@ class ApiSettings(StorageSettings, PolicySettings):
     )
     spool_dir: Path | None = Field(
         default=None, description="Where uploads wait to be checked; absent: the system's."
+    )
+    max_readers: int = Field(
+        default=2, ge=1, description="Uploads that are read at once, each by a process of its own."
+    )
+    reader_wait_s: float = Field(
+        default=60.0, gt=0, description="How long an upload waits for its turn to be read."
     )
     presign_seconds: int = Field(
         default=300, ge=1, le=3600, description="How long the URL of a download holds."

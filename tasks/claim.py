@@ -20,6 +20,7 @@ from tasks.fault_points import reach
 from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobLimits
 from tasks.moves import locked, move
 from tasks.release import description_of
+from tasks.results import MODEL_FILE, MODEL_ROLE
 from tasks.routing import needs_node_alone, serves
 
 _log = structlog.get_logger()
@@ -107,12 +108,12 @@ def _can(node: Node, job: Job) -> bool:
 
 def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputFile]:
     """Return the files a stage works on, each with a URL that reads it for a while."""
-    model = catalogue.get_model(session, build.tenant_id, build.model_digest)
+    recipe = job.recipe or {}
     files: list[tuple[str, dict[str, Any]]] = [
-        ("model" if file["name"] == "model.onnx" else "external-data", file) for file in model.files
+        (MODEL_ROLE if file["name"] == MODEL_FILE else "external-data", file)
+        for file in recipe["model"]["files"]
     ]
     if Stage(job.stage) is Stage.BENCHMARK:
-        recipe = job.recipe or {}
         files.append(("engine", recipe["engine"]))
         evaluation = BuildSpec.model_validate(build.spec).evaluation
         if evaluation is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from storage.settings import StorageSettings
+from intake.reader import Limits
+from storage.settings import RetentionSettings, StorageSettings
 from tasks.farm import Policy
 
 
@@ -95,7 +96,31 @@ class PolicySettings(BaseSettings):
         return Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
 
 
-class ControlSettings(StorageSettings, PolicySettings):
+class ReaderSettings(BaseSettings):
+    """What the process may use that reads one upload."""
+
+    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+
+    reader_memory_bytes: int = Field(
+        default=512 << 20,
+        ge=4 << 20,
+        description="Memory for reading one upload, above an interpreter's and a mapped model.",
+    )
+    reader_cpu_s: int = Field(
+        default=60, ge=1, description="Longest computing time for reading one upload."
+    )
+    reader_s: float = Field(
+        default=180.0, gt=0, description="Longest time for reading one upload, start and all."
+    )
+
+    def reader_limits(self) -> Limits:
+        """Return the numbers as the reader wants them."""
+        return Limits(
+            memory_bytes=self.reader_memory_bytes, cpu_s=self.reader_cpu_s, wall_s=self.reader_s
+        )
+
+
+class ControlSettings(StorageSettings, PolicySettings, RetentionSettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")

@@ -15,13 +15,13 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
+from enginefarm.confinement import die_with
 from enginefarm.errors import Failure, FarmError
 from enginefarm.state import Blame
 from tasks.fault_points import reach
 from tasks.messages import SCRATCH_FULL
 from workers import ends
 from workers.childjob import JOB_FILE, RESULT_FILE, ChildJob, ChildResult, write_document
-from workers.confinement import die_with
 from workers.reporting import PipeSink
 
 

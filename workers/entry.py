@@ -75,7 +75,7 @@ def read_settings(arguments: Sequence[str]) -> NodeSettings:
     parser = argparse.ArgumentParser(prog="workers", description=__doc__)
     parser.add_argument("--name", help="the node's name; default: the machine's")
     parser.add_argument("--slots", type=int, help="jobs at one time")
-    parser.add_argument("--stages", nargs="+", type=Stage, help="check, compile, benchmark")
+    parser.add_argument("--stages", nargs="+", type=Stage, help="repair, check, compile, benchmark")
     asked = parser.parse_args(arguments)
     given = {"node_name": asked.name, "slots": asked.slots, "stages": asked.stages}
     return NodeSettings.model_validate(

@@ -4,7 +4,7 @@ Every row that belongs to somebody carries its tenant.
 """
 
 from storage.models.base import Base
-from storage.models.catalogue import ApiKey, Blob, Dataset, Garbage, Model, Node, Tenant
+from storage.models.catalogue import ApiKey, Blob, Dataset, Expired, Garbage, Model, Node, Tenant
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
 from storage.models.work import Attempt, Build, Event, Job, Outbox
 
@@ -19,6 +19,7 @@ __all__ = [
     "Build",
     "Dataset",
     "Event",
+    "Expired",
     "Garbage",
     "Job",
     "Model",

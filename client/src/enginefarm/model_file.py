@@ -1,16 +1,18 @@
 """Look at an ONNX file without parsing it: inputs, outputs, operators, external data.
 
 A bounded scan of the wire format in plain Python. Weights are skipped by their length and never
-loaded; the same code answers at upload, where credentials are near, and on a person's laptop.
+loaded; the same code answers at upload, in a process of its own, and on a person's laptop.
 Field numbers are those of ``onnx.proto`` (ONNX IR).
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from enginefarm.errors import InvalidModel
 from enginefarm.external_data import check_external
@@ -25,9 +27,16 @@ from enginefarm.onnx_refusals import (
 )
 from enginefarm.onnx_types import ExternalRef, TypeReader, require_bytes, require_varint
 from enginefarm.protobuf_wire import BudgetError, CutError, Field, Wire, WireError, low32
-from enginefarm.views import TensorView
+from enginefarm.tensor import TensorView
 
-__all__ = ["MAX_NODES", "ExternalRef", "ModelScan", "check_external", "scan_model"]
+__all__ = [
+    "MAX_NODES",
+    "ExternalRef",
+    "ModelScan",
+    "check_external",
+    "scan_model",
+    "scan_open_model",
+]
 
 MAX_NODES = 200_000
 # A node with its names and attributes has ten to fifteen fields; the floor leaves room for models
@@ -75,7 +84,13 @@ class ModelScan:
 
 
 def scan_model(path: Path, *, max_nodes: int = MAX_NODES) -> ModelScan:
-    """Scan an ONNX file.
+    """Scan an ONNX file by its path; otherwise as :func:`scan_open_model`."""
+    with path.open("rb") as stream:
+        return scan_open_model(stream, max_nodes=max_nodes)
+
+
+def scan_open_model(stream: BinaryIO, *, max_nodes: int = MAX_NODES) -> ModelScan:
+    """Scan an ONNX file that is open, mapped into memory and never read as a whole.
 
     Raises:
         InvalidModel: ``empty_file``, ``lfs_pointer``, ``pickle_refused``, ``not_a_model``,
@@ -83,14 +98,14 @@ def scan_model(path: Path, *, max_nodes: int = MAX_NODES) -> ModelScan:
             ``external_data_invalid``, ``too_many_nodes``, ``graph_too_deep``,
             ``model_too_complex``.
     """
-    if path.stat().st_size == 0:
+    if os.fstat(stream.fileno()).st_size == 0:
         raise InvalidModel(
             "The model file is empty.",
             code="empty_file",
             why="It has 0 bytes: an export, a copy or a download stopped before it began.",
             fix="Export or fetch the model again.",
         )
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         refuse_other_kinds(data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
         max_fields = max(_FEWEST_FIELDS, _FIELDS_PER_NODE * max_nodes)
         wire = Wire(data, max_fields=max_fields)

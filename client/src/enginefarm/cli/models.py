@@ -30,15 +30,13 @@ def models(
     """List the models, newest first, or send one."""
     with connect(ctx) as farm:
         if upload is None:
-            found = farm.models.newest(limit)
-        else:
-            with upload_progress(stderr(), upload.name) as sent:
-                found = [farm.models.upload(upload, name=name, sent=sent)]
-            told_name(found[0], name)
-    if as_json:
-        print_json(found if upload is None else found[0])
-    else:
-        stdout().print(models_table(found))
+            rows = farm.models.newest(limit)
+            print_json(rows) if as_json else stdout().print(models_table(rows))
+            return
+        with upload_progress(stderr(), upload.name) as sent:
+            model = farm.models.upload(upload, name=name, sent=sent)
+    told_name(model, name)
+    print_json(model) if as_json else stdout().print(models_table([model]))
 
 
 def told_name(model: ModelView, name: str | None) -> None:

@@ -15,7 +15,7 @@ from celery import Celery
 from sqlalchemy import DateTime, select, text
 
 from enginefarm.digest import digest_of
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, REPAIR_TYPE
 from enginefarm.state import JobState, NodeState, Stage
 from enginefarm.target import Target
 from storage.models import Attempt, Base, Build, Job, Node, Outbox
@@ -118,6 +118,8 @@ class LifeNode(FakeNode):
 
     def made(self, work: Assignment) -> list[tuple[OutputFile, bytes]]:
         who = f"{work.job_id} {work.attempt}"
+        if work.stage is Stage.REPAIR:
+            return [_output("repair", "repair.json", REPAIR_TYPE, f'{{"by": "{who}"}}'.encode())]
         if work.stage is Stage.CHECK:
             return [_output("check", "check.json", CHECK_TYPE, f'{{"by": "{who}"}}'.encode())]
         if work.stage is Stage.COMPILE:
