@@ -55,7 +55,7 @@ def all_cancelled(parts: Parts, build: str) -> None:
 def test_a_build_that_waits_is_cancelled_at_once(parts: Parts) -> None:
     parts.leave("tasks")  # nobody announces, so the job stays queued
     build = submit(parts, model_of(parts), QUICK)
-    assert state(parts, build, "check") == "queued"
+    assert state(parts, build, "repair") == "queued"
 
     cancel(parts, build)
 
@@ -68,9 +68,9 @@ def test_a_build_that_waits_is_cancelled_at_once(parts: Parts) -> None:
 
 def test_a_build_whose_upload_is_being_looked_at_is_cancelled(parts: Parts) -> None:
     build = submit(parts, model_of(parts), QUICK)
-    reached(parts, build, "check", "running")
+    reached(parts, build, "repair", "running")
     parts.leave("tasks")  # nobody settles, so what the node has stored stays uploaded
-    reached(parts, build, "check", "uploaded")
+    reached(parts, build, "repair", "uploaded")
 
     cancel(parts, build)
 
@@ -81,7 +81,7 @@ def test_a_build_whose_upload_is_being_looked_at_is_cancelled(parts: Parts) -> N
 def test_a_build_whose_files_do_not_come_is_cancelled_and_its_node_is_free(parts: Parts) -> None:
     build = submit(parts, model_of(parts), QUICK)
     with parts.bucket.made(Way.SILENT):
-        reached(parts, build, "check", "running")
+        reached(parts, build, "repair", "running")
 
         cancel(parts, build)
 

@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from enginefarm.client import FarmClient
+from tasks.routing import NODE_STAGES
 from tests.e2e.builds import (
     LONG,
     ONCE,
@@ -41,7 +42,7 @@ def counted(parts: Parts, build: str) -> int:
 def running(parts: Parts, build: str, stage: str = "") -> str | None:
     """Return a job of a build that runs on a node."""
     jobs = view_of(parts, build)["jobs"]
-    stages = {stage} if stage else {"check", "compile", "benchmark"}
+    stages = {stage} if stage else set(NODE_STAGES)
     found = (job["id"] for job in jobs if job["state"] == "running" and job["stage"] in stages)
     return next(found, None)
 

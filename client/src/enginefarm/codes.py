@@ -1,7 +1,6 @@
 """Every error code, and what it means. A code never changes its meaning; programs rely on it.
 
-What to do about each is in ``docs/use/errors.md``. Tests hold both against the source: every code
-that can be given is here, and nothing else. The table is in alphabetical order.
+What to do about each is in ``docs/use/errors.md``; tests hold both against the source. In order.
 """
 
 from __future__ import annotations
