@@ -35,6 +35,7 @@ from enginefarm.views import (
 )
 from storage import models as rows
 from tasks.lifecycle import target_state
+from tasks.results import repairs_of
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,7 @@ def job(row: rows.Job, around: Around) -> JobView:
         outputs=[
             FileView.model_validate(output) for output in (row.result or {}).get("outputs", [])
         ],
+        repairs=repairs_of(row.result),
         attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
     )
 

@@ -121,6 +121,7 @@ class JobView(_View):
     started_at: datetime | None
     finished_at: datetime | None
     outputs: list[FileView] = []
+    repairs: list[str] = Field(default=[], description="Passes that changed the model.")
     attempts: list[AttemptView] = []
 
 
@@ -188,6 +189,7 @@ class PlannedJob(_View):
     outcome: str
     source: str | None = Field(default=None, description="The job that is reused or joined.")
     nodes: list[str] = []
+    repairs: list[str] = Field(default=[], description="Known only where the job is cached.")
     miss: MissView | None = None
 
 

@@ -11,21 +11,9 @@ from workers.repair.base import Ground
 from workers.repair.branches import inner_graphs
 from workers.repair.deciding import count, fold
 
-NOT_IMPORTED = frozenset(
-    {
-        onnx.TensorProto.UINT8,
-        onnx.TensorProto.UINT16,
-        onnx.TensorProto.UINT32,
-        onnx.TensorProto.UINT64,
-        onnx.TensorProto.INT16,
-        onnx.TensorProto.DOUBLE,
-    }
-)
-"""Types of weights that TensorRT's parser does not import, or only in part."""
-
 
 def run(model: onnx.ModelProto, ground: Ground) -> str | None:
-    """Fold where the graph branches, or holds weights of a type that is not imported."""
+    """Fold where the graph branches, or where an input was fixed."""
     if not _is_needed(model, ground):
         return None
     before = len(model.graph.node)
@@ -40,6 +28,4 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
 
 
 def _is_needed(model: onnx.ModelProto, ground: Ground) -> bool:
-    if ground.fixed or any(True for node in model.graph.node for _ in inner_graphs(node)):
-        return True
-    return any(tensor.data_type in NOT_IMPORTED for tensor in model.graph.initializer)
+    return bool(ground.fixed) or any(True for row in model.graph.node for _ in inner_graphs(row))

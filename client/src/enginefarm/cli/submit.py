@@ -55,9 +55,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "gates": arguments.gates(gate or [], if_unmeasured),
         "synthetic": arguments.synthetic(synthetic or []),
         "labels": dict[str, JsonValue](arguments.labels(label or [])),
-        "wait_for_node": arguments.seconds(wait_for_node),
-    }
-    asked |= {"seed": seed, "priority": priority}
+    } | _numbers(seed=seed, priority=priority, wait=wait_for_node)
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
         asked |= _sent(farm, model, name, evaluation)
@@ -65,6 +63,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             _plan(farm, _spec(asked), explain=explain, as_json=as_json)
         else:
             _ask(farm, _spec(asked), idempotency_key, watch=watch, as_json=as_json)
+
+
+def _numbers(*, seed: int, priority: int, wait: str) -> dict[str, JsonValue]:
+    return {"seed": seed, "priority": priority, "wait_for_node": arguments.seconds(wait)}
 
 
 def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | None) -> None:

@@ -148,27 +148,6 @@ def test_a_fixed_shape_is_written_into_the_model(tmp_path: Path) -> None:
     assert "2x4" in one(reports, "fix-inputs").why
 
 
-def test_a_mask_of_bytes_becomes_one_of_truth_values(tmp_path: Path) -> None:
-    """TensorRT imports no weight of uint8; what is cast from it can be a weight itself."""
-    mask = np.tril(np.ones((4, 4), np.uint8))
-    nodes = [
-        helper.make_node("Cast", ["mask"], ["keep"], to=onnx.TensorProto.BOOL),
-        helper.make_node("Where", ["keep", "x", "low"], ["y"]),
-    ]
-    made = model(
-        nodes,
-        [value("x", 4, 4)],
-        [value("y", 4, 4)],
-        [weight("mask", mask), weight("low", np.float32(-1e9))],
-    )
-    found, reports = through(made, tmp_path, "fold-constants")
-    types = {tensor.data_type for tensor in found.graph.initializer}
-    assert onnx.TensorProto.UINT8 not in types
-    proof = one(reports, "fold-constants").proof
-    assert proof is not None
-    assert proof.bit_equal
-
-
 def test_folding_never_makes_much_out_of_little(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("ConstantOfShape", ["size"], ["zeros"]),
