@@ -29,6 +29,9 @@ RUN_TASK = "enginefarm.run"
 BUCKET_AWAY = "bucket_away"
 """The code of an attempt that could not fetch or store because the bucket did not answer."""
 
+INPUT_UNAVAILABLE = "input_unavailable"
+"""The code of an attempt whose input the bucket answers for, but not with what was promised."""
+
 MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")
 ]
