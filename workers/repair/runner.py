@@ -63,7 +63,7 @@ def repair(
     Raises:
         FarmError: something that was asked for cannot be done.
     """
-    bench = _Bench(Prover(ground), state.path)
+    bench = _Bench(Prover(ground, lambda: sink.report(None, "proving")), state.path)
     for number, row in enumerate(passes):
         sink.report(number / len(passes), "repairing", row.name)
         if sink.stopping:
