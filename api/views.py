@@ -39,6 +39,7 @@ from enginefarm.views import (
 )
 from storage import models as rows
 from tasks.lifecycle import target_state
+from tasks.results import repairs_of
 
 _LIST_CHARS = 1000
 """So many letters of names a row of a list has, for its inputs and for its outputs."""
@@ -171,6 +172,7 @@ def job(row: rows.Job, around: Around) -> JobView:
             FileView.model_validate(output) for output in (row.result or {}).get("outputs", [])
         ],
         outputs_expired_at=row.result_expired_at,
+        repairs=repairs_of(row.result),
         attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
     )
 

@@ -138,6 +138,7 @@ class JobView(View):
     outputs_expired_at: datetime | None = Field(
         default=None, description="When the outputs were removed, by the operator's rule."
     )
+    repairs: list[str] = Field(default=[], description="Passes that changed the model.")
     attempts: list[AttemptView] = []
 
 

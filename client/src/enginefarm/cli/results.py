@@ -17,6 +17,7 @@ from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
+from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, TargetView
@@ -89,6 +90,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
         return
     if not report.measured:
         yield f"not measured: {report.reason or 'no reason given'}"
+    yield from repaired(report)
     for verdict in report.gates:
         if not verdict.met:
             seen = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
@@ -100,6 +102,17 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     usual = _usual(report)
     if usual is not None and is_noisy(usual):
         yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
+
+
+def repaired(report: BuildReport) -> Iterator[str]:
+    """Yield what was changed before the engine was built, and what of it changes results."""
+    told = report.repair
+    if told is None or not told.applied:
+        return
+    yield f"repaired before it was built: {', '.join(row.name for row in told.applied)}"
+    for row in told.applied:
+        if row.exactness is Exactness.MEASURED:
+            yield f"{row.name} is not exact: {row.why}"
 
 
 def is_noisy(latency: LatencyReport) -> bool:

@@ -54,10 +54,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
         "gates": arguments.gates(gate or [], if_unmeasured),
         "synthetic": arguments.synthetic(synthetic or []),
-        "labels": dict[str, JsonValue](arguments.labels(label or [])),
-        "wait_for_node": arguments.seconds(wait_for_node),
+        **_circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node),
     }
-    asked |= {"seed": seed, "priority": priority}
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
         asked |= _sent(farm, model, name, evaluation)
@@ -65,6 +63,17 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
             _plan(farm, _spec(asked), explain=explain, as_json=as_json)
         else:
             _ask(farm, _spec(asked), idempotency_key, watch=watch, as_json=as_json)
+
+
+def _circumstances(
+    labels: list[str], *, seed: int, priority: int, wait: str
+) -> dict[str, JsonValue]:
+    return {
+        "labels": dict[str, JsonValue](arguments.labels(labels)),
+        "seed": seed,
+        "priority": priority,
+        "wait_for_node": arguments.seconds(wait),
+    }
 
 
 def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | None) -> None:
