@@ -6,6 +6,7 @@ Every row that belongs to somebody carries its tenant.
 from storage.models.base import Base
 from storage.models.catalogue import ApiKey, Blob, Dataset, Garbage, Model, Node, Tenant
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
+from storage.models.uploads import Upload, UploadPart
 from storage.models.work import Attempt, Build, Event, Job, Outbox
 
 __all__ = [
@@ -26,4 +27,6 @@ __all__ = [
     "Outbox",
     "SigningKey",
     "Tenant",
+    "Upload",
+    "UploadPart",
 ]
