@@ -18,7 +18,7 @@ def require_open(row: Upload) -> None:
             f"The upload is {row.state}.",
             code="upload_not_open",
             why="Only an open upload takes parts.",
-            fix="Declare another one to send the model again; what is here is not sent twice.",
+            fix="Declare another one, POST /v1/uploads, to send the model again.",
             state=row.state,
         )
 
