@@ -24,6 +24,7 @@ from api import (
     health,
     jobs,
     metrics,
+    model_uploads,
     models,
     nodes,
     openapi,
@@ -50,6 +51,7 @@ from tasks.farm import Farm
 
 ROUTERS = (
     models.router,
+    model_uploads.router,
     datasets.router,
     builds.router,
     events.router,

@@ -27,6 +27,7 @@ from storage import lost
 
 _log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/v1/blobs", tags=["artifacts"])
+Asker = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ, Scope.SUBMIT))]
 Deployer = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ))]
 Proxy = Annotated[Flag, Query(description="Send the bytes through the farm; no redirect.")]
 _HEADERS = {
@@ -71,7 +72,7 @@ def fetch(
     ),
 )
 def head(
-    digest: DigestPath, request: Request, entrance: Deployer, *, proxy: Proxy = False
+    digest: DigestPath, request: Request, entrance: Asker, *, proxy: Proxy = False
 ) -> Response:
     """Return what GET with ``proxy`` would, without the bytes."""
     return _answer(digest, request, entrance, proxy=proxy)
@@ -79,7 +80,7 @@ def head(
 
 def _answer(digest: str, request: Request, entrance: Entrance, *, proxy: bool) -> Response:
     with entrance.transaction() as (session, caller):
-        row = blob_for(session, caller, digest)
+        row = blob_for(session, caller, digest, only_headers=request.method == "HEAD")
         size, media_type, missed = row.size, row.media_type, row.lost_at is not None
     etag = f'"{digest}"'
     ask = request.headers

@@ -7,7 +7,7 @@ bytes twice are one model.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -20,20 +20,22 @@ from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Limit
 from api.reading import reading_of
 from api.uploads import RAW, ReceivedFile, Upload, received
-from enginefarm.digest import canonical_json, digest_of
-from enginefarm.errors import InvalidModel, InvalidRequest
 from enginefarm.external_data import check_external
-from enginefarm.manifest import safe_file_name
-from enginefarm.nearest import did_you_mean
 from enginefarm.state import Scope
 from enginefarm.views import ModelSummary, ModelView
 from intake.findings import ModelFound
 from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
+from tasks.model_files import (
+    MODEL_FILE,
+    digest_of_model,
+    interface,
+    listing,
+    main_of,
+    require_referenced,
+)
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
-MODEL_FILE = "model.onnx"
-_RESERVED = {MODEL_FILE, "model.plan", "dataset.npz"}
 _BODY = upload_body(
     ".onnx",
     {
@@ -117,7 +119,8 @@ class _Taken:
 def _checked(sent: Upload, name: str | None, wanted: str | None) -> _Taken:
     """Check all that can be known without reading the model."""
     require_known_fields(sent)
-    main, external = _split(sent)
+    at = main_of([file.name for file in sent.files])
+    main, external = sent.files[at], [*sent.files[:at], *sent.files[at + 1 :]]
     require_digest_sent(sent, main, wanted)
     shown = require_plain(
         name or sent.fields.get("name") or stem_of(main.name, ".onnx"), "a model's name"
@@ -129,7 +132,7 @@ def _keep(entrance: Entrance, taken: _Taken, found: ModelFound) -> ModelView:
     """Check the files against the model, keep the bytes, then the row: no row lacks its bytes."""
     main, external = taken.main, taken.external
     check_external(found, {file.name: file.size for file in external})
-    _require_referenced(found, external)
+    require_referenced(found, [file.name for file in external])
     main.name = MODEL_FILE
     files = [main, *external]
     objects = entrance.farm.objects
@@ -143,75 +146,14 @@ def _keep(entrance: Entrance, taken: _Taken, found: ModelFound) -> ModelView:
         builds.lock_tenant(session, caller.tenant_id)
         for file in files:
             blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
-        listing = _listing(files)
+        listed = listing([(file.name, file.digest, file.size) for file in files])
         row, existed = catalogue.add_model(
             session,
             caller.tenant_id,
-            digest=digest_of(canonical_json({"files": listing})),
+            digest=digest_of_model(listed),
             name=taken.name,
             size=sum(file.size for file in files),
-            files=listing,
-            interface=_interface(found),
+            files=listed,
+            interface=interface(found),
         )
         return views.model(row, existed=existed)
-
-
-def _listing(files: list[ReceivedFile]) -> list[dict[str, Any]]:
-    return [
-        {"digest": file.digest, "name": file.name, "size": file.size}
-        for file in sorted(files, key=lambda file: file.name)
-    ]
-
-
-def _interface(found: ModelFound) -> dict[str, Any]:
-    return {
-        "inputs": [tensor.model_dump(mode="json") for tensor in found.inputs],
-        "outputs": [tensor.model_dump(mode="json") for tensor in found.outputs],
-        "opsets": dict(found.opsets),
-        "node_count": found.node_count,
-    }
-
-
-def _split(sent: Upload) -> tuple[ReceivedFile, list[ReceivedFile]]:
-    """Return the model file and its external data: the one ``.onnx`` file, else the only file."""
-    models = [file for file in sent.files if file.name.lower().endswith(".onnx")]
-    if not models and len(sent.files) == 1:
-        models = sent.files
-    if len(models) != 1:
-        raise InvalidRequest(
-            f"{len(models)} of the {len(sent.files)} files end in .onnx.",
-            code="one_model_file",
-            why="A model is one .onnx file; the other files are its external data.",
-            fix="Send exactly one .onnx file in a request.",
-        )
-    external = [file for file in sent.files if file is not models[0]]
-    for file in external:
-        _require_own_name(file.name)
-    return models[0], external
-
-
-def _require_own_name(name: str) -> None:
-    """External data keeps its name on every node, so the name must suit a shell and not be ours."""
-    try:
-        why = "The farm uses this name itself." if safe_file_name(name) in _RESERVED else ""
-    except ValueError:
-        why = "Only letters, digits, dots, dashes and underscores can be in it."
-    if why:
-        raise InvalidRequest(
-            f"External data cannot be called {name[:80]!r}.",
-            code="bad_file_name",
-            why=why,
-            fix="Save the model again with another name for its external data.",
-        )
-
-
-def _require_referenced(found: ModelFound, external: list[ReceivedFile]) -> None:
-    known = {reference.location for reference in found.external}
-    for file in external:
-        if file.name not in known:
-            raise InvalidModel(
-                f"The model does not refer to the file {file.name!r}.",
-                code="file_not_referenced",
-                why="Every file that is sent becomes a part of the model.",
-                fix=did_you_mean(file.name, known) if known else "Send the .onnx file alone.",
-            )

@@ -33,8 +33,8 @@ def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
     )
 
 
-def blob_for(session: Session, caller: Caller, digest: str) -> Blob:
-    """Return a blob that the caller may have.
+def blob_for(session: Session, caller: Caller, digest: str, *, only_headers: bool = False) -> Blob:
+    """Return a blob that the caller may have; who may submit may ask whether it is here.
 
     Raises:
         NotFound: the tenant has none of that digest (``unknown_blob``), or no longer
@@ -50,7 +50,8 @@ def blob_for(session: Session, caller: Caller, digest: str) -> Blob:
             why="No model, dataset, log or artifact of yours has these bytes.",
             fix="Take the digest from a manifest or a list of files.",
         )
-    if caller.may(Scope.READ) or artifacts.published_with(session, caller.tenant_id, digest):
+    known = caller.may(Scope.READ) or (only_headers and caller.may(Scope.SUBMIT))
+    if known or artifacts.published_with(session, caller.tenant_id, digest):
         return row
     raise Forbidden(
         "No published artifact has this blob.",

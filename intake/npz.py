@@ -123,15 +123,26 @@ class NpzFile:
         return _described(name, header, member)
 
 
+class _MisplacedError(zipfile.BadZipFile, OSError):
+    """A place before the file; ``zipfile`` expects the second kind where it looks for one."""
+
+
 class _Guarded(io.BufferedIOBase):
     """A file from which a directory of any size is not read at once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.seek, self.tell = stream.seek, stream.tell  # type: ignore[method-assign]
+        self.tell = stream.tell  # type: ignore[method-assign]
 
     def seekable(self) -> bool:
         return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        try:
+            return self._stream.seek(offset, whence)
+        except (OSError, OverflowError) as error:
+            message = "it names a place that is not in it"
+            raise _MisplacedError(message) from error
 
     def read(self, size: int | None = -1, /) -> bytes:
         wanted = _MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else size

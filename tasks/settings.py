@@ -88,6 +88,11 @@ class PolicySettings(BaseSettings):
         ge=3600,
         description="Bytes that nothing refers to are marked, and removed, after so long each.",
     )
+    upload_grace_s: float = Field(
+        default=86_400.0,
+        ge=3600,
+        description="An upload in parts of which nothing is heard for so long is given up.",
+    )
     transfer_s: int = Field(
         default=3600, ge=60, description="How long the presigned URLs of a job hold."
     )
@@ -107,6 +112,9 @@ class ReaderSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
 
+    spool_dir: Path | None = Field(
+        default=None, description="Where uploads wait to be checked; absent: the system's."
+    )
     reader_memory_bytes: int = Field(
         default=512 << 20,
         ge=4 << 20,
@@ -126,7 +134,7 @@ class ReaderSettings(BaseSettings):
         )
 
 
-class ControlSettings(StorageSettings, PolicySettings, RetentionSettings):
+class ControlSettings(StorageSettings, PolicySettings, ReaderSettings, RetentionSettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")
@@ -137,6 +145,9 @@ class ControlSettings(StorageSettings, PolicySettings, RetentionSettings):
     builder_id: str = Field(
         default="https://enginefarm.invalid/builders/control/v1",
         description="Who signs, as deployers see it; a URI of the operator's own.",
+    )
+    verifiers: int = Field(
+        default=2, ge=1, description="Uploads in parts that are read again and hashed at once."
     )
     health_dir: Path | None = Field(
         default=None, description="Each loop touches a file here while it lives."

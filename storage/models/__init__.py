@@ -16,6 +16,7 @@ from storage.models.catalogue import (
     Tenant,
 )
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
+from storage.models.uploads import Upload, UploadPart
 from storage.models.work import Attempt, Build, Event, Job, Outbox
 
 __all__ = [
@@ -38,4 +39,6 @@ __all__ = [
     "Pulse",
     "SigningKey",
     "Tenant",
+    "Upload",
+    "UploadPart",
 ]

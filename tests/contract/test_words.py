@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 import enginefarm
-from enginefarm import errors, manifest, report, spec, views
+from enginefarm import errors, manifest, report, spec, upload, views
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
@@ -47,7 +47,7 @@ FARM_ONLY = {
 
 DATA = [
     each
-    for module in (errors, manifest, messages, report, spec, views)
+    for module in (errors, manifest, messages, report, spec, upload, views)
     for each in vars(module).values()
     if isinstance(each, type)
     and issubclass(each, BaseModel)

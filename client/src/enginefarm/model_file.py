@@ -56,6 +56,8 @@ _MODEL_FIELDS = frozenset(
 )
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
 _OPSET_FIELDS = frozenset({_OPSET_DOMAIN, _OPSET_VERSION})
+# What a CoreML model holds instead of a graph: a pipeline, a neural network, a program, trees, …
+_COREML = frozenset({200, 201, 202, 300, 301, 302, 303, 400, 401, 402, 403, 404, 500, 502, 900})
 _NEWEST_THINKABLE_IR = 1000
 _OPSET_SINCE_IR = 3
 _MAX_OPSETS = 256
@@ -129,6 +131,7 @@ class _Model:
         self._scan = ModelScan()
         self._graphs: list[Field] = []
         self._opsets: list[Field] = []
+        self._coreml = False
 
     def scanned(self) -> ModelScan:
         scan, walker = self._scan, self._walker
@@ -152,8 +155,10 @@ class _Model:
         """Read the outermost message; return the functions and training graphs, not yet walked."""
         inner: list[Field] = []
         try:
-            for row in self._wire.fields(0, self._wire.size, _MODEL_FIELDS):
-                if row.number in {_FUNCTION, _TRAINING}:
+            for row in self._wire.fields(0, self._wire.size, _MODEL_FIELDS | _COREML):
+                if row.number in _COREML:
+                    self._coreml = True
+                elif row.number in {_FUNCTION, _TRAINING}:
                     inner.append(require_bytes(row))
                 else:
                     self._field(row)
@@ -198,6 +203,11 @@ class _Model:
         scan = self._scan
         if not scan.ir_version:
             raise not_a_model("it has no IR version, which every ONNX model begins with")
+        if not self._graphs and self._coreml:
+            raise not_a_model(
+                "it is a CoreML model",
+                "Export the original model to ONNX; a CoreML model does not turn back into one.",
+            )
         if not self._graphs:
             raise InvalidModel(
                 "The model has no graph.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,13 @@ def npy(array: npt.NDArray[Any], *, pickles: bool = False) -> bytes:
     return stream.getvalue()
 
 
+def misplaced(data: bytes, field: int, number: int) -> bytes:
+    """Return an archive whose last record says something else of its directory."""
+    out = bytearray(data)
+    struct.pack_into("<I", out, data.rindex(b"PK\x05\x06") + field, number)
+    return bytes(out)
+
+
 def scan(folder: Path, data: bytes, **limits: int) -> DatasetFound:
     with written(folder, data).open("rb") as stream:
         return scan_npz(stream, **(LIMITS | limits))
@@ -90,6 +98,8 @@ def test_packed_arrays_and_either_order_are_read(tmp_path: Path) -> None:
 
 WHOLE = saved(x=np.zeros((4, 4), np.float32))
 BAD = {
+    "a directory before its beginning": (misplaced(WHOLE, 12, 0xFFFFFF), "dataset_not_npz"),
+    "a directory behind its end": (misplaced(WHOLE, 16, 0xFFFFFFF0), "dataset_not_npz"),
     "nothing": (b"", "dataset_not_npz"),
     "text": (b"hello", "dataset_not_npz"),
     "cut": (WHOLE[:-30], "dataset_not_npz"),

@@ -23,6 +23,9 @@ _NOT_SENT = (
     "external data."
 )
 
+_UPLOADS = "/v1/uploads"
+_AGAIN = "Repeat the command: it goes on, or begins anew; what the farm has is not sent twice."
+
 # code: a word by which the farm's own sentence is known, and what is said in its place. Braces
 # name a member of the error's context; without that member the farm's sentence stays.
 FIXES: Final[dict[str, tuple[str, str]]] = {
@@ -66,6 +69,11 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "GET /v1/nodes",
         "See who could do it with: enginefarm nodes; then submit again.",
     ),
+    "no_such_part": (_UPLOADS, _AGAIN),
+    "quota_uploads": (
+        _UPLOADS,
+        "Wait until others have ended: one that nobody goes on with is given up after a day.",
+    ),
     "synthetic_unused": ("Leave out synthetic", "Leave out --synthetic, or --evaluation."),
     "target_not_served": (
         "GET /v1/targets",
@@ -92,6 +100,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "POST /v1/",
         _NOT_SENT,
     ),
+    "unknown_upload": (_UPLOADS, _AGAIN),
+    "upload_incomplete": (_UPLOADS, _AGAIN),
+    "upload_lost": (_UPLOADS, _AGAIN),
+    "upload_not_open": (_UPLOADS, _AGAIN),
 }
 
 

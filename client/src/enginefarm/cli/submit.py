@@ -10,9 +10,9 @@ from pydantic import JsonValue, ValidationError
 from enginefarm.cli import arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.display import upload_progress
-from enginefarm.cli.models import told_name
+from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
-from enginefarm.cli.session import connect, told_if_interrupted
+from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
@@ -58,7 +58,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     }
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
-        asked |= _sent(farm, model, name, evaluation)
+        asked |= _sent(farm, model, name, evaluation, settings_of(ctx).cache)
         if dry_run or explain:
             _plan(farm, _spec(asked), explain=explain, as_json=as_json)
         else:
@@ -100,19 +100,19 @@ def _plain(profiles: list[Profile]) -> JsonValue:
 
 
 def _sent(
-    farm: FarmClient, model: str, name: str | None, evaluation: str | None
+    farm: FarmClient, model: str, name: str | None, evaluation: str | None, cache: Path
 ) -> dict[str, JsonValue]:
     with told_if_interrupted("nothing was asked for, and no build was made"):
-        return {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
+        sent = _model(farm, model, name, cache)
+        return {"model": sent, "evaluation": _dataset(farm, evaluation)}
 
 
-def _model(farm: FarmClient, text: str, name: str | None) -> str:
+def _model(farm: FarmClient, text: str, name: str | None, cache: Path) -> str:
     if arguments.is_reference(text):
         if name is not None:
             remark("--name is not used: the farm has the model, under the name that it was sent by")
         return arguments.digest(text)
-    with upload_progress(stderr(), Path(text).name) as sent:
-        view = farm.models.upload(Path(text), name=name, sent=sent)
+    view = send_model(farm, Path(text), name, cache)
     remark(f"model {view.name} {view.digest}" + (" (the farm has it already)" * view.existed))
     told_name(view, name)
     return view.digest
