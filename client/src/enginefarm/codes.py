@@ -9,6 +9,7 @@ from typing import Final
 
 # Each line is one sentence and stands in the documentation as it is here.
 CODES: Final[dict[str, str]] = {
+    "activations_beyond_fp16": "A tensor inside the model is larger than fp16 can hold; a note.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
@@ -184,6 +185,7 @@ CODES: Final[dict[str, str]] = {
     "operator_mistaken": "The compiler takes another domain's operator for ONNX's; a warning.",
     "opset_missing": "The model names no operator set; its end may be missing.",
     "option_unused": "No target of the build takes this option.",
+    "other_targets": "Other targets can take the model, by the rules alone; a note.",
     "out_of_memory": "Memory ran out on the node or its GPU.",
     "output_refused": "The node's output could not be stored.",
     "output_shape_differs": "The engine's output has another shape than the original's.",
@@ -239,6 +241,7 @@ CODES: Final[dict[str, str]] = {
     "shape_mismatch": "The model does not take the profile's sizes.",
     "shape_refused": "A shape that was named contradicts what the engine declares.",
     "shape_tensor_input": "The values of an input decide the shapes of other tensors.",
+    "shape_undeclared": "An input or output of the graph has no declared shape; a warning.",
     "shipped_model_differs": "A model of the demo is not the recorded one.",
     "shipped_model_missing": "A model of the demo is not here.",
     "signature_count": "The attestation does not carry exactly one signature.",
@@ -303,6 +306,7 @@ CODES: Final[dict[str, str]] = {
     "verification_failed": "Bytes, signature or subject are not what was signed.",
     "weights_beyond_fp16": "Weights are larger than fp16 can hold; a note.",
     "weights_denormal": "Weights hold values near zero that are slow or taken for zero; a note.",
+    "weights_missing": "The checkpoint lacks weights that its config promises.",
     "weights_non_finite": "Weights hold NaN (a warning) or infinities (a note).",
     "weights_not_checked": "The weights were not looked at, or not all; a note.",
     "weights_overridable": "Weights are also listed as inputs; a note.",

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
+from enginefarm.finding import Finding
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildState, JobState, NodeState, Stage
@@ -140,6 +141,7 @@ class JobView(View):
     )
     repairs: list[str] = Field(default=[], description="Passes that changed the model.")
     attempts: list[AttemptView] = []
+    findings: list[Finding] = Field(default=[], description="Of a check: all that it found.")
 
 
 class TargetView(View):

@@ -17,6 +17,7 @@ from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
+from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
@@ -52,6 +53,7 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+        lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
@@ -192,6 +194,17 @@ def _failure(target: TargetView, failure: Failure) -> list[str]:
     why = _LONG_NUMBER.sub(lambda number: rounded(float(number[0])), failure.why)
     rest = (("why", why), ("fix", fix_in_words(failure.code, failure.fix, failure.context)))
     return [head, *(f"  {label}: {text}" for label, text in rest if text)]
+
+
+def _warnings(build: BuildView, target: TargetView) -> Iterator[str]:
+    """Yield what the check of a target warned of and let pass; a failure has told all."""
+    if target.failure is not None:
+        return
+    for job in build.jobs:
+        for found in job.findings if job.target == target.target else []:
+            if found.severity is Severity.WARNING:
+                where = f" At: {found.where}." if found.where else ""
+                yield f"{target.target}: warning: {found.message}{where} [{found.code}]"
 
 
 def _findings(context: Mapping[str, JsonValue]) -> Iterator[str]:
