@@ -18,7 +18,7 @@ from api.uploads import RAW, ReceivedFile, Upload, received
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
 from intake.findings import DatasetFound
-from storage import blobs, catalogue, garbage
+from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
@@ -68,7 +68,10 @@ async def upload(
 def show(digest: DigestPath, entrance: Reader) -> DatasetView:
     """Return one dataset: its arrays and how many samples they hold."""
     with entrance.transaction() as (session, caller):
-        return views.dataset(catalogue.get_dataset(session, caller.tenant_id, digest))
+        row = catalogue.get_dataset(session, caller.tenant_id, digest)
+        if caller.may(Scope.SUBMIT):
+            catalogue.touch(session, row)  # who looks before a submit is not to find it gone then
+        return views.dataset(row)
 
 
 def _checked(sent: Upload, wanted: str | None) -> str:
@@ -86,6 +89,7 @@ def _keep(entrance: Entrance, file: ReceivedFile, shown: str, found: DatasetFoun
         garbage.keep(session, [file.digest])
     entrance.farm.objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
+        builds.lock_tenant(session, caller.tenant_id)
         blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         row, existed = catalogue.add_dataset(
             session,

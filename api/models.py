@@ -22,9 +22,9 @@ from api.reading import reading_of
 from api.uploads import RAW, ReceivedFile, Upload, received
 from enginefarm.external_data import check_external
 from enginefarm.state import Scope
-from enginefarm.views import ModelView
+from enginefarm.views import ModelSummary, ModelView
 from intake.findings import ModelFound
-from storage import blobs, catalogue, garbage
+from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
 from tasks.model_files import (
     MODEL_FILE,
@@ -90,18 +90,21 @@ async def upload(
     summary="List models",
     responses=problems(*KEYED),
 )
-def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelView]:
-    """Return the newest models first."""
+def list_models(entrance: Reader, limit: Limit = 50) -> list[ModelSummary]:
+    """Return the newest models first; each alone tells all of its inputs, outputs and files."""
     with entrance.transaction() as (session, caller):
         rows = catalogue.list_models(session, caller.tenant_id, limit)
-        return [views.model(row) for row in rows]
+        return [views.model_summary(row) for row in rows]
 
 
 @router.get("/{digest}", summary="Show a model", responses=problems(*KEYED, 404))
 def show(digest: DigestPath, entrance: Reader) -> ModelView:
     """Return one model: its files, inputs, outputs and operator sets."""
     with entrance.transaction() as (session, caller):
-        return views.model(catalogue.get_model(session, caller.tenant_id, digest))
+        row = catalogue.get_model(session, caller.tenant_id, digest)
+        if caller.may(Scope.SUBMIT):
+            catalogue.touch(session, row)  # who looks before a submit is not to find it gone then
+        return views.model(row)
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,7 @@ def _keep(entrance: Entrance, taken: _Taken, found: ModelFound) -> ModelView:
     for file in files:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
+        builds.lock_tenant(session, caller.tenant_id)
         for file in files:
             blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         listed = listing([(file.name, file.digest, file.size) for file in files])

@@ -19,6 +19,7 @@ from storage.signing import StatementSigner
 from tasks.app import make_app
 from tasks.dispatcher import dispatch
 from tasks.farm import Farm
+from tasks.keeping import Keeper
 from tasks.loops import Loop, run
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
@@ -66,10 +67,11 @@ def _loops(settings: ControlSettings, chosen: list[str]) -> list[Loop]:
         signer=signer,
     )
     app = make_app(settings.broker_url.get_secret_value(), publisher=True)
+    keeper = Keeper(farm, settings.terms())
     loops = {
         "dispatcher": Loop("dispatcher", partial(dispatch, farm, app), 0.1),
         "publisher": Loop("publisher", partial(_settle_and_publish, farm, signer), 0.1),
-        "reconciler": Loop("reconciler", partial(_reconcile, farm, Sweeper(farm)), 1.0),
+        "reconciler": Loop("reconciler", partial(_reconcile, farm, Sweeper(farm), keeper), 1.0),
     }
     reader = Reader(settings.reader_limits())
     names = [f"intake-{at}" if at else "intake" for at in range(settings.verifiers)]
@@ -92,8 +94,9 @@ def _settle_and_publish(farm: Farm, signer: StatementSigner) -> int:
     return settle_due(farm) + publish_due(farm, signer)
 
 
-def _reconcile(farm: Farm, sweeper: Sweeper) -> int:
+def _reconcile(farm: Farm, sweeper: Sweeper, keeper: Keeper) -> int:
     reconcile(farm)
+    keeper.turn()
     sweeper.turn()
     tidy(farm)
     return 0

@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from intake.reader import Limits
-from storage.settings import StorageSettings
+from storage.settings import RetentionSettings, StorageSettings
 from tasks.farm import Policy
 
 
@@ -62,6 +62,12 @@ class PolicySettings(BaseSettings):
     )
     publish_lease_s: float = Field(
         default=15.0, gt=0, description="A publisher that died is followed after so long."
+    )
+    return_grace_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="After the API or the loops were away, nodes may report for so long before "
+        "leases that ran out meanwhile count as lost.",
     )
     pending_s: float = Field(
         default=604_800.0, gt=0, description="Longest time of a job in a queue; then it expires."
@@ -128,7 +134,7 @@ class ReaderSettings(BaseSettings):
         )
 
 
-class ControlSettings(StorageSettings, PolicySettings, ReaderSettings):
+class ControlSettings(StorageSettings, PolicySettings, ReaderSettings, RetentionSettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")

@@ -143,7 +143,11 @@ def test_a_build_that_was_recorded_long_ago_has_the_recipe_and_key_it_had(
 
 def test_what_was_recorded_covers_every_stage_of_every_target_of_the_build() -> None:
     assert [_job(number) for number in range(len(RECORDED["jobs"]))] == [
-        (target, str(stage)) for target in RECORDED["sent"]["targets"] for stage in Stage
+        (target, str(stage))
+        for target in RECORDED["sent"]["targets"]
+        for stage in Stage
+        # Its key names the passes of the farm's own version: test_recipe.py is about it.
+        if stage is not Stage.REPAIR
     ]
 
 

@@ -68,6 +68,15 @@ ROWS: tuple[Row, ...] = (
         "Upload every external data file together with the model.",
     ),
     Row(
+        r"CUDA failure 2\b|CUDA error cudaErrorMemoryAllocation|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
+        r"|CUDA out of memory",
+        "out_of_memory",
+        "The GPU's memory ran out: something else held it, or the model needs more than it has.",
+        "See what else runs on the GPU, reduce the profile's max, or use a larger GPU.",
+        ORT,
+        Blame.NODE,
+    ),
+    Row(
         r"Got invalid dimensions for input|Invalid rank for input|reshape_helper|ReshapeHelper"
         r"|cannot be reshaped|Attempting to broadcast|incompatible dimensions|dimension mismatch"
         r"|ShapeInferenceError|Incompatible dimensions|Invalid input shape|Invalid tensor shape"
@@ -88,10 +97,11 @@ ROWS: tuple[Row, ...] = (
         ORT,
     ),
     Row(
+        # ONNX Runtime's arenas say the same of the host's memory and of a GPU's.
         r"bad_alloc|Failed to allocate memory|failed to allocate",
         "out_of_memory",
-        "Memory ran out.",
-        "Reduce the profile's max, or use a larger node.",
+        "Memory ran out: the GPU's, where the job ran on one, else the host's.",
+        "See what else runs there, reduce the profile's max, or use a larger node.",
         ORT,
         Blame.NODE,
     ),

@@ -11,6 +11,7 @@ from enum import StrEnum
 class Stage(StrEnum):
     """A step of a build on one target, in the order in which they run."""
 
+    REPAIR = "repair"
     CHECK = "check"
     COMPILE = "compile"
     BENCHMARK = "benchmark"

@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.digest import digest_of
+from enginefarm.plan_views import PlanView
 from enginefarm.state import BuildState, JobState, Scope, Stage
-from enginefarm.views import ArtifactView, BuildPage, BuildView, PlanView
+from enginefarm.views import (
+    ArtifactView,
+    BuildPage,
+    BuildView,
+)
 from tasks.settle import settle_due
 from tests.integration.api.asked import TARGET, run_to_the_end, submit, upload
 from tests.integration.api.made import onnx_model

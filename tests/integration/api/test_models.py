@@ -6,9 +6,11 @@ import base64
 import dataclasses
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 import pytest
+from onnx import TensorProto, helper
 
 from enginefarm.digest import canonical_json, digest_of, repr_digest
 from enginefarm.state import Scope
@@ -97,6 +99,28 @@ def test_models_are_listed_newest_first_and_only_ones_own(api: Served) -> None:
     assert len(listed) == 2
     assert foreign == []
     assert (hidden.status_code, hidden.json()["code"]) == (404, "unknown_model")
+
+
+def test_the_list_tells_the_first_few_of_a_long_interface_and_the_model_all(api: Served) -> None:
+    names = [f"{number:04}_{'long' * 50}" for number in range(300)]
+    info = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=[1])
+    nodes = [helper.make_node("Identity", [name], [f"y_{name}"]) for name in names]
+    graph = helper.make_graph(
+        nodes, "wide", [info(name) for name in names], [info(f"y_{name}") for name in names]
+    )
+    data = helper.make_model(graph, ir_version=9).SerializeToString()
+
+    with api.client(Scope.SUBMIT) as client:
+        model = client.post("/v1/models", content=data, headers=OCTETS).json()
+        listed = client.get("/v1/models")
+        whole = client.get(f"/v1/models/{model['digest']}").json()
+
+    (row,) = listed.json()
+    assert len(listed.content) < 4000
+    assert [tensor["name"] for tensor in row["inputs"]] == names[:4]
+    assert (row["input_count"], row["output_count"], row["file_count"]) == (300, 300, 1)
+    assert [tensor["name"] for tensor in whole["inputs"]] == names
+    assert (row["node_count"], row["opsets"]) == (whole["node_count"], whole["opsets"])
 
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"

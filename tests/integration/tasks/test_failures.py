@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
+from enginefarm.errors import Unavailable
+from enginefarm.state import ArtifactState, Blame, BuildState, JobState, NodeState, Stage
 from storage import artifacts
 from storage.models import Artifact, Attestation
 from tasks.finish import MOST_DOUBLINGS
@@ -19,29 +20,30 @@ def test_the_persons_failure_is_not_tried_again_and_later_stages_do_not_run(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     assert node.fail(work, "unsupported_operator", Blame.PERSON) is JobState.FAILED
-    assert scene.states(build_id) == [JobState.FAILED, *[JobState.CANCELLED] * 3]
+    assert scene.states(build_id) == [JobState.FAILED, *[JobState.CANCELLED] * (len(Stage) - 1)]
     assert scene.state(build_id) is BuildState.FAILED
-    assert scene.failure(scene.job(build_id, Stage.CHECK)).code == "unsupported_operator"
+    assert scene.failure(scene.job(build_id, Stage.REPAIR)).code == "unsupported_operator"
     assert len(scene.rings(build_id)) == 1
 
 
 def test_the_failure_of_one_target_leaves_the_others_alone(scene: Scene, node: FakeNode) -> None:
     other = FakeNode(scene.farm, "node-gpu", [backend(arch="sm_89")])
     build_id = scene.submit(CPU, GPU)
+    scene.do(node, build_id, Stage.REPAIR)
     work = other.take(scene.job(build_id, Stage.CHECK, GPU))
     other.fail(work, "unsupported_operator", Blame.PERSON)
     scene.run(node, build_id)
     scene.publish()
-    assert scene.states(build_id) == [JobState.SUCCEEDED] * 4
+    assert scene.states(build_id) == [JobState.SUCCEEDED] * len(Stage)
     assert scene.state(build_id) is BuildState.PARTIAL
 
 
 def test_who_joined_work_that_failed_is_told_the_same_failure(scene: Scene, node: FakeNode) -> None:
     first, second = scene.submit(), scene.submit()
-    node.fail(node.take(scene.job(first, Stage.CHECK)), "unsupported_operator", Blame.PERSON)
-    assert scene.failure(scene.job(second, Stage.CHECK)).code == "unsupported_operator"
+    node.fail(node.take(scene.job(first, Stage.REPAIR)), "unsupported_operator", Blame.PERSON)
+    assert scene.failure(scene.job(second, Stage.REPAIR)).code == "unsupported_operator"
     assert scene.state(first) is scene.state(second) is BuildState.FAILED
 
 
@@ -52,10 +54,10 @@ def test_a_failure_that_is_not_the_persons_is_tried_again_up_to_the_limit(
     build_id = scene.submit()
     limit = scene.farm.policy.max_attempts
     for attempt in range(1, limit + 1):
-        job = scene.job(build_id, Stage.CHECK)
+        job = scene.job(build_id, Stage.REPAIR)
         assert (job.state, job.attempt) == (JobState.QUEUED, attempt)
         node.fail(node.take(job), "device_lost", blame)
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, scene.failure(job).code) == (JobState.FAILED, "device_lost")
     assert scene.failure(job).context["attempts"] == limit
     assert [row.state for row in scene.attempts(job)] == [JobState.FAILED] * limit
@@ -66,9 +68,9 @@ def test_a_bucket_that_is_away_is_held_against_nobody_however_often_it_is_met(
 ) -> None:
     build_id = scene.submit()
     for _ in range(scene.farm.policy.max_attempts + 1):
-        work = node.take(scene.job(build_id, Stage.CHECK))
+        work = node.take(scene.job(build_id, Stage.REPAIR))
         assert node.fail(work, BUCKET_AWAY, Blame.FARM) is JobState.QUEUED
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert job.failures == 0
     scene.run(node, build_id)
     scene.publish()
@@ -78,10 +80,72 @@ def test_a_bucket_that_is_away_is_held_against_nobody_however_often_it_is_met(
     assert max(pauses) <= scene.farm.policy.retry_backoff_s * 2**MOST_DOUBLINGS + 1
 
 
+def test_a_node_that_alone_does_not_reach_the_bucket_goes_out_of_service(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    for number in range(scene.farm.policy.node_faults):
+        assert scene.node(node.node_id).state is NodeState.ACTIVE, number
+        work = node.take(scene.job(build_id, Stage.CHECK))
+        assert node.fail(work, BUCKET_AWAY, Blame.FARM) is JobState.QUEUED
+
+    row = scene.node(node.node_id)
+    assert row.state is NodeState.OUT_OF_SERVICE
+    assert "path to the bucket is broken" in (row.note or "")
+    assert node.alive().drain
+    other = FakeNode(scene.farm, "node-b")
+    scene.run(other, build_id)
+    job = scene.job(build_id, Stage.CHECK)
+    assert (job.state, job.failures) == (JobState.SUCCEEDED, 0)
+    node.start_again()
+    assert (scene.node(node.node_id).state, scene.node(node.node_id).note) == (
+        NodeState.ACTIVE,
+        None,
+    )
+
+
+def test_what_every_node_meets_on_its_way_to_the_bucket_is_no_nodes_fault(
+    scene: Scene, node: FakeNode
+) -> None:
+    both = [node, FakeNode(scene.farm, "node-b")]
+    build_id = scene.submit()
+    for _ in range(scene.farm.policy.node_faults + 1):
+        for each in both:
+            each.fail(each.take(scene.job(build_id, Stage.CHECK)), BUCKET_AWAY, Blame.FARM)
+
+    assert [scene.node(each.node_id).state for each in both] == [NodeState.ACTIVE] * 2
+
+
+def test_a_bucket_that_nobody_reaches_is_no_fault_of_the_nodes(
+    scene: Scene, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> None:
+        message = "The bucket does not answer."
+        raise Unavailable(message, code=BUCKET_AWAY)
+
+    monkeypatch.setattr(scene.bucket, "ping", away)
+    build_id = scene.submit()
+    for _ in range(scene.farm.policy.node_faults + 1):
+        node.fail(node.take(scene.job(build_id, Stage.CHECK)), BUCKET_AWAY, Blame.FARM)
+
+    assert scene.node(node.node_id).state is NodeState.ACTIVE
+
+
+def test_one_job_done_ends_the_count_of_a_node_that_missed_the_bucket(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    for _ in range(scene.farm.policy.node_faults - 1):
+        node.fail(node.take(scene.job(build_id, Stage.CHECK)), BUCKET_AWAY, Blame.FARM)
+    scene.do(node, build_id, Stage.CHECK)
+
+    assert scene.node(node.node_id).bucket_faults == 0
+
+
 def test_another_attempt_waits_longer_each_time(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     for _ in range(2):
-        node.fail(node.take(scene.job(build_id, Stage.CHECK)), "device_lost", Blame.NODE)
+        node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "device_lost", Blame.NODE)
     waits = [(ring.not_before - ring.created_at).total_seconds() for ring in scene.rings(build_id)]
     pause = scene.farm.policy.retry_backoff_s
     assert waits == pytest.approx([0, pause, 2 * pause], abs=1)
@@ -91,10 +155,33 @@ def test_a_job_handed_back_by_a_leaving_node_counts_as_nobodys_failure(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     assert node.end(work, JobState.QUEUED) is JobState.QUEUED
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.attempt, job.failures) == (2, 0)
+
+
+def test_a_node_without_room_is_held_against_nobody_however_often_it_is_met(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    times = scene.farm.policy.max_attempts + scene.farm.policy.node_faults
+    for number in range(1, times + 1):
+        work = node.take(scene.job(build_id, Stage.REPAIR))
+        assert node.fail(work, "scratch_full", Blame.NODE) is JobState.QUEUED
+        job = scene.job(build_id, Stage.REPAIR)
+        assert (job.attempt, job.failures) == (number + 1, 0)
+    scene.run(node, build_id)
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+
+
+def test_a_node_without_room_is_tried_after_another(scene: Scene, node: FakeNode) -> None:
+    second = FakeNode(scene.farm, "node-b")
+    build_id = scene.submit()
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "scratch_full", Blame.NODE)
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).declined == "failed here before"
+    assert second.ask(scene.job(build_id, Stage.REPAIR)).assignment is not None
 
 
 def test_a_blob_that_was_never_uploaded_is_made_again_and_never_signed(
@@ -116,12 +203,12 @@ def test_a_blob_that_was_never_uploaded_is_made_again_and_never_signed(
 
 def test_a_blob_that_is_shorter_than_announced_is_made_again(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     message = node.done(work)
     longer = [file.model_copy(update={"size": file.size + 1}) for file in message.outputs]
     node.tell(work, message.model_copy(update={"outputs": longer}))
     scene.settle()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, job.attempt) == (JobState.QUEUED, 2)
     assert (scene.attempts(job)[0].failure or {})["code"] == "blob_size"
 
@@ -131,13 +218,13 @@ def test_blobs_that_stay_missing_fail_the_job_as_the_nodes_fault(
 ) -> None:
     build_id = scene.submit()
     for _ in range(scene.farm.policy.max_attempts):
-        work = node.take(scene.job(build_id, Stage.CHECK))
+        work = node.take(scene.job(build_id, Stage.REPAIR))
         message = node.done(work, upload=False)
         lost = [row.model_copy(update={"digest": "sha256:" + "0" * 64}) for row in message.outputs]
         node.places(work, *lost)
         node.tell(work, message.model_copy(update={"outputs": lost}))
         scene.settle()
-    failure = scene.failure(scene.job(build_id, Stage.CHECK))
+    failure = scene.failure(scene.job(build_id, Stage.REPAIR))
     assert (failure.code, failure.blame) == ("blob_missing", Blame.NODE)
 
 
@@ -219,8 +306,8 @@ def test_another_node_is_tried_before_the_one_that_failed_and_two_are_enough(
 ) -> None:
     other = FakeNode(scene.farm, "node-b")
     build_id = scene.submit()
-    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "device_lost", Blame.NODE)
-    job = scene.job(build_id, Stage.CHECK)
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "device_lost", Blame.NODE)
+    job = scene.job(build_id, Stage.REPAIR)
     assert node.ask(job).declined == "failed here before"
     assert other.fail(other.take(job), "device_lost", Blame.NODE) is JobState.FAILED
     assert scene.failure(job).context["nodes"] == 2

@@ -33,6 +33,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "max_duration_ms",
         "Raise --option benchmark.max_duration_ms=…, or lower benchmark.min_duration_ms.",
     ),
+    "dataset_expired": (
+        "POST /v1/",
+        "Name the .npz file itself with --evaluation, and it is sent.",
+    ),
     "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
     "gate_not_met": (
         "look at its report",
@@ -55,6 +59,7 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "/openapi.json",
         "See what each option may be with: enginefarm submit --help",
     ),
+    "model_expired": ("POST /v1/", "Name the .onnx file itself, and it is sent again."),
     "no_node_in_time": ("GET /v1/targets", f"{_SERVED}, or wait longer with --wait-for-node."),
     "no_such_path": (
         "/openapi.json",

@@ -40,7 +40,7 @@ def result_table(farm: FarmClient, build: BuildView) -> Grid:
         artifact = artifacts.get(target.artifact or "")
         # The whole digest stands in the line below the table that says how to fetch it.
         digest = NONE if target.artifact is None else short(target.artifact)
-        grid.add(str(target.target), _state(build, target), *_numbers(artifact), digest)
+        grid.add(str(target.target), _state(build, target, artifact), *_numbers(artifact), digest)
     return grid
 
 
@@ -54,7 +54,11 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
-        if target.artifact_state is ArtifactState.PUBLISHED:
+        if artifact is not None and artifact.lost:
+            lines.append(
+                f"{target.target}: build it again; {target.artifact} cannot be pulled meanwhile"
+            )
+        elif target.artifact_state is ArtifactState.PUBLISHED:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
         elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
             lines.append(f"{target.target}: enginefarm report {target.artifact}")
@@ -77,6 +81,10 @@ def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
 
 def _remarks(artifact: ArtifactView) -> Iterator[str]:
     report = artifact.report
+    if artifact.lost:
+        yield f"the bucket has lost {', '.join(artifact.lost)}"
+    if artifact.engine_expired_at is not None:
+        yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
     if report is None:
         return
     if not report.measured:
@@ -112,7 +120,9 @@ def _doubts(latency: LatencyReport) -> list[str]:
     return [note for note in latency.notes if not note.startswith("inputs: ")]
 
 
-def _state(build: BuildView, target: TargetView) -> Text:
+def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:
+    if artifact is not None and artifact.lost:
+        return Text(f"{target.artifact_state}, lost", style="red")
     if target.artifact_state is not None:
         style = "green" if target.artifact_state is ArtifactState.PUBLISHED else "red"
         return Text(f"{target.artifact_state}{_from_cache(build, target)}", style=style)

@@ -32,6 +32,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_unmeasured: options.IfUnmeasured = Unmeasured.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    fix: options.Fixes = None,
+    allow: options.Allowed = None,
     synthetic: options.Synthetic = None,
     evaluation: options.Evaluation = None,
     seed: options.Seed = 0,
@@ -49,7 +51,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     asked: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": _plain(arguments.profiles(profile or [])),
-        "options": arguments.options(option or []),
+        "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
         "gates": arguments.gates(gate or [], if_unmeasured),
         "synthetic": arguments.synthetic(synthetic or []),
         "labels": dict[str, JsonValue](arguments.labels(label or [])),

@@ -16,7 +16,7 @@ from enginefarm.client.resumable import Resumable, Sent
 from enginefarm.client.transport import Transport
 from enginefarm.digest import digest_of_file, require_digest
 from enginefarm.errors import InvalidDataset, NotFound
-from enginefarm.views import DatasetView, ModelView
+from enginefarm.views import DatasetView, ModelSummary, ModelView
 
 QUICK_BYTES = 64 << 20
 """A model up to here goes in one request: it is sooner there than an upload is declared."""
@@ -84,9 +84,9 @@ class Models:
         """Return a model."""
         return self._transport.get(f"/v1/models/{require_digest(digest)}", ModelView)
 
-    def newest(self, limit: int = 50) -> list[ModelView]:
-        """Return the newest models."""
-        return self._transport.get_list("/v1/models", ModelView, {"limit": limit})
+    def newest(self, limit: int = 50) -> list[ModelSummary]:
+        """Return the newest models, each with the first few of its inputs and outputs."""
+        return self._transport.get_list("/v1/models", ModelSummary, {"limit": limit})
 
 
 class Datasets:

@@ -1,0 +1,81 @@
+"""The repairs that a model may get before it is built, as data: what each is for, and its version.
+
+The farm names them with their versions in a job's key; the node has the code. A pass that comes to
+change more or less than before gets the next version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+from enginefarm.spec import Inexact, RepairOptions
+
+
+class Exactness(StrEnum):
+    """What a repair may do to results.
+
+    ``structural`` leaves every computation as it is; ``exact`` rewrites some and must give the same
+    results; ``measured`` changes them, and its report says by how much.
+    """
+
+    STRUCTURAL = "structural"
+    EXACT = "exact"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One pass. ``backends``: which need it; empty means all. ``asked``: only on request."""
+
+    name: str
+    version: int
+    exactness: Exactness
+    mends: str
+    backends: frozenset[str] = frozenset()
+    asked: bool = False
+
+
+class PassId(BaseModel):
+    """A pass as a key names it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    version: int
+
+
+_TENSORRT = frozenset({"tensorrt-rtx", "tensorrt"})
+
+REPAIRS: tuple[Repair, ...] = (
+    Repair(
+        "unique-dimensions",
+        1,
+        Exactness.STRUCTURAL,
+        "Axes that an exporter gave one placeholder name, such as ? or -1, get names of their own.",
+        backends=_TENSORRT,
+    ),
+)
+"""Every pass, in the order in which they are tried."""
+
+
+def passes_for(backend: str, asked: RepairOptions) -> list[PassId]:
+    """Return the passes that a build for a backend tries, in order."""
+    return [
+        PassId(name=row.name, version=row.version)
+        for row in REPAIRS
+        if (not row.backends or backend in row.backends) and _wanted(row, asked)
+    ]
+
+
+def _wanted(row: Repair, asked: RepairOptions) -> bool:
+    if not row.asked:
+        return True
+    wanted = {
+        "fix-inputs": bool(asked.fix_inputs),
+        "prune-unused": asked.prune_unused,
+        "restore-float": Inexact.RESTORE_FLOAT in asked.allow,
+    }
+    return wanted[row.name]
