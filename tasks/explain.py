@@ -14,7 +14,7 @@ from storage.database import Session
 from storage.models import Job, Model
 from tasks.plan import LiveNode, TargetPlan, able
 from tasks.recipe import key_of, recipe_for
-from tasks.results import Done, made_of
+from tasks.results import Done, made_of, repairs_of
 from tasks.routing import queue_for
 
 _ABSENT = "(absent)"
@@ -76,6 +76,7 @@ class Explainer:
             outcome=_outcome(known, leader, waits=not control and not nodes),
             source=leader.id if leader is not None else None,
             nodes=nodes,
+            repairs=repairs_of(known.result) if known is not None else [],
             miss=self._miss(stage, recipe) if self.explain and leader is None else None,
         )
 

@@ -251,12 +251,22 @@ def fail_attempt(
     if goal is JobState.QUEUED:
         _try_again(session, policy, job, job.failures)
         return {build.id}
+    if failure.code == INPUT_UNAVAILABLE:
+        _withdraw_inputs(session, job)
     if failure.blame is not Blame.PERSON:
         failure = failure.model_copy(
             update={"context": {**failure.context, "attempts": job.failures, "nodes": len(spoilt)}}
         )
     move(session, job, JobState.FAILED, failure=_dumped(failure))
     return conclude(session, build, job)
+
+
+def _withdraw_inputs(session: Session, job: Job) -> None:
+    """Let nobody take from the cache what earlier stages made: the bucket may have lost it."""
+    for row in jobs.of_build(session, job.tenant_id, job.build_id):
+        earlier = row.target == job.target and row.position < job.position
+        if earlier and row.state is JobState.SUCCEEDED:
+            jobs.withdraw(session, row)
 
 
 def _try_again(session: Session, policy: Policy, job: Job, times: int) -> None:

@@ -35,6 +35,9 @@ INPUT_UNAVAILABLE = "input_unavailable"
 FARM_AWAY = "farm_was_away"
 """The code of an attempt whose lease ran out while the control plane itself was away."""
 
+INPUT_UNAVAILABLE = "input_unavailable"
+"""The code of an attempt whose input the bucket answers for, but not with what was promised."""
+
 MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")
 ]

@@ -97,6 +97,12 @@ def input_names(result: dict[str, Any] | None) -> tuple[str, ...] | None:
     return None if told is None else tuple(row["name"] for row in told["inputs"])
 
 
+def repairs_of(result: dict[str, Any] | None) -> list[str]:
+    """Return the names of the passes that changed the model, if the job repaired one."""
+    told = (result or {}).get("facts", {}).get("repair")
+    return [] if told is None else [row.name for row in RepairReport.model_validate(told).applied]
+
+
 @dataclass(frozen=True)
 class Done:
     """A stage that has succeeded: its key, and what it made."""

@@ -18,6 +18,7 @@ import structlog
 
 from enginefarm.errors import Failure, FarmError, JobFailed, LeaseLost
 from enginefarm.manifest import LOG_TYPE
+from enginefarm.preflight.subject import Room
 from enginefarm.report import Machine
 from enginefarm.state import JobState
 from tasks.fault_points import reach
@@ -181,6 +182,7 @@ class _Attempt:
             recipe=self._job.recipe,
             inputs=inputs,
             out=out,
+            room=self._room(),
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(
@@ -204,12 +206,24 @@ class _Attempt:
             return self._stopped()
         return self._judge(outcome, scratch)
 
+    def _room(self) -> Room:
+        """Return the memory that the job may have here: its limit, or all there is."""
+        devices = {device.arch: device for device in self._shop.devices}
+        cpu, gpu = devices.get("cpu"), devices.get(self._job.target.arch)
+        return Room(
+            memory_bytes=self._limits.memory_bytes or (cpu.memory_bytes if cpu else None),
+            gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+            driver=gpu.driver if gpu else None,
+        )
+
     def _judge(self, outcome: sandbox.Outcome, scratch: Path) -> _End:
         failure = verdict.failure_of(outcome, self._limits)
         path = scratch / RESULT_FILE
         if failure is None and not path.exists():
             failure = verdict.no_result(outcome)
         if failure is not None:
+            words = self._log.render().decode(errors="replace")
+            failure = verdict.with_last_words(failure, words)
             self._log.say(f"{failure.message} {failure.why} {failure.fix}")
             return _End(JobState.FAILED, failure=failure)
         result = ChildResult.model_validate_json(path.read_bytes())

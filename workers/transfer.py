@@ -22,7 +22,7 @@ import httpx
 from enginefarm.digest import digest_of_file
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
-from tasks.messages import BUCKET_AWAY, InputFile, OutputFile, UploadSlot
+from tasks.messages import BUCKET_AWAY, INPUT_UNAVAILABLE, InputFile, OutputFile, UploadSlot
 from workers.childjob import ChildOutput
 
 CHUNK = 1 << 20
@@ -108,7 +108,7 @@ def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) ->
     raise JobFailed(
         f"The input {item.name} could not be fetched.",
         blame=Blame.FARM,
-        code=BUCKET_AWAY if away else "input_unavailable",
+        code=BUCKET_AWAY if away else INPUT_UNAVAILABLE,
         why=f"{said}.",
         fix="Look at the bucket and at the path between it and the node.",
     )

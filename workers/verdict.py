@@ -8,6 +8,16 @@ from workers import ends
 from workers.sandbox import Ending, Limits, Outcome
 
 GIB = 1 << 30
+_LINE = 600
+# What faulthandler and the farm print around the words of a runtime.
+_TRACE = (
+    "File ",
+    "Fatal Python error",
+    "Thread 0x",
+    "Current thread",
+    "Extension modules",
+    "enginefarm:",
+)
 
 
 def failure_of(outcome: Outcome, limits: Limits) -> Failure | None:
@@ -21,6 +31,15 @@ def failure_of(outcome: Outcome, limits: Limits) -> Failure | None:
     }
     maker = makers.get(outcome.ending)
     return maker(outcome, limits) if maker else None
+
+
+def with_last_words(failure: Failure, log: str) -> Failure:
+    """Return a failure with the last line that the child printed: most often the decisive one."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = next((line for line in reversed(lines) if not line.startswith(_TRACE)), "")
+    if not said:
+        return failure
+    return failure.model_copy(update={"context": {**failure.context, "said": said[:_LINE]}})
 
 
 def no_result(outcome: Outcome) -> Failure:

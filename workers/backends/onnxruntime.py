@@ -7,19 +7,21 @@ The default rewrites the graph as far as the result still runs on any machine of
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnxruntime as ort
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, at_nodes, error_finding
 from enginefarm.spec import GraphOptimization
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
-from workers.backends import graph, shapes, trial
-from workers.backends.base import Array, Compiled, Finding, ModelSource, ProgressSink, Severity
+from workers.backends import graph
+from workers.backends.base import Array, Compiled, ModelSource, ProgressSink
 from workers.diagnosis import Runtime, diagnose, failure_of, refuse_node_fault, shorten
 
 LEVELS = {
@@ -28,6 +30,11 @@ LEVELS = {
     GraphOptimization.EXTENDED: ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     GraphOptimization.ALL: ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
+_PLACE = re.compile(
+    r"(?:implementation for|kernel for) (?P<op>\w+)\(\d+\)"
+    r"(?:.*?(?:with name |node:)'(?P<node>[^']*)')?"
+    r"|Fatal error: [\w.]*:?(?P<unknown>\w+)\(-?\d+\) is not a registered"
+)
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 ONLY_HERE = (
     "graph_optimization 'all' lays data out for the processor of the node that built it;"
@@ -67,23 +74,18 @@ class OnnxRuntime:
         return {self.name: ort.__version__}
 
     def check(self, source: ModelSource) -> list[Finding]:
-        """Ask the ONNX checker, open the model as it is, fit the profiles and try their ends."""
-        found = graph.check_file(source.path)
-        if any(finding.severity is Severity.ERROR for finding in found):
-            return found
+        """Open the model as it is."""
         options = _session_options(0)
         options.graph_optimization_level = LEVELS[GraphOptimization.NONE]
         try:
-            session = _open(source.path, source.target, options)
+            _open(source.path, source.target, options)
         except JobFailed:
             raise
         except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
             said = graph.without_folder(str(error), source.path)
             refuse_node_fault(said, Runtime.ONNXRUNTIME, source.target)
-            return [*found, _finding(said)]
-        runner = SessionRunner(session, options.intra_op_num_threads)
-        misfits = shapes.misfits(shapes.shapes_of(runner.inputs), source.profiles)
-        return found + (misfits or trial.trial_runs(runner, source.profiles, source.target))
+            return [_finding(said)]
+        return []
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
         """Let the runtime rewrite the graph and write what it would run."""
@@ -217,9 +219,13 @@ def _view(value: ort.NodeArg) -> TensorView:
 
 def _finding(text: str) -> Finding:
     row = diagnose(text, Runtime.ONNXRUNTIME)
-    return Finding(
-        severity=Severity.ERROR,
-        code=row.code if row else "runtime_refused",
-        message=f"ONNX Runtime refuses the model. It says: {shorten(text, 300)}",
+    found = error_finding(
+        row.code if row else "runtime_refused",
+        f"ONNX Runtime refuses the model. It says: {shorten(text, 300)}",
         fix=row.fix if row else "Try the model in ONNX Runtime by itself.",
     )
+    place = _PLACE.search(text)
+    if place is None:
+        return found
+    node = place["node"]
+    return at_nodes(found, [node] if node else [], place["op"] or place["unknown"] or "")

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, error_finding, note_finding
 from enginefarm.spec import Profile, ShapeRange
 from enginefarm.target import Target
-from workers.backends.base import Finding, Runner, Severity
+from workers.backends.base import Runner
 from workers.diagnosis import Runtime, diagnose, refuse_node_fault, shorten
 from workers.measurement import inputs
 
@@ -29,6 +30,9 @@ COMMON_STEP = 32
 
 SMALLEST_SIDE = 8
 """Below it a dimension counts something (a batch, colours) and is no length."""
+
+_NEVER_THE_VALUES = frozenset({"shape_mismatch", "unsupported_attribute"})
+"""Said of sizes, or of a node that can never run: that is not due to made-up values."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -48,7 +52,7 @@ class _Tried:
     @property
     def of_shape(self) -> bool:
         row = diagnose(self.said, Runtime.ONNXRUNTIME) if self.said is not None else None
-        return row is not None and row.code == "shape_mismatch"
+        return row is not None and row.code in _NEVER_THE_VALUES
 
 
 def trial_runs(runner: Runner, profiles: Sequence[Profile], target: Target) -> list[Finding]:
@@ -132,10 +136,9 @@ def _finding(runner: Runner, place: str, result: _Tried, tried: Mapping[str, _Tr
         " give a profile of exactly that shape."
     )
     said = shorten(result.said or "", 300)
-    return Finding(
-        severity=Severity.ERROR,
-        code="profile_not_runnable",
-        message=f"The original model does not run at {_text(result.shapes)}: {said}",
+    return error_finding(
+        "profile_not_runnable",
+        f"The original model does not run at {_text(result.shapes)}: {said}",
         where=place,
         fix=(known or advice) + baked,
     )
@@ -162,9 +165,8 @@ def _text(shapes: Shapes) -> str:
 
 
 def _not_tried(place: str) -> Finding:
-    return Finding(
-        severity=Severity.NOTE,
-        code="profile_not_tried",
-        message=f"The model was not tried at {place}: more than {MOST_ELEMENTS:,} input elements.",
+    return note_finding(
+        "profile_not_tried",
+        f"The model was not tried at {place}: more than {MOST_ELEMENTS:,} input elements.",
         where=place,
     )

@@ -11,12 +11,24 @@ import re
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
 from enginefarm.target import Target
-from workers.diagnosis import onnx_rows, tensorrt_rows
+from workers.diagnosis import (
+    llm_rows,
+    machine_rows,
+    onnx_rows,
+    parser_rows,
+    tensorrt_rows,
+)
 from workers.diagnosis.row import Row, Runtime
 
 __all__ = ["TABLE", "Row", "Runtime", "diagnose", "failure_of", "refuse_node_fault", "shorten"]
 
-TABLE: tuple[Row, ...] = (*tensorrt_rows.ROWS, *onnx_rows.ROWS)
+TABLE: tuple[Row, ...] = (
+    *machine_rows.ROWS,
+    *parser_rows.ROWS,
+    *tensorrt_rows.ROWS,
+    *onnx_rows.ROWS,
+    *llm_rows.ROWS,
+)
 
 
 def diagnose(text: str, runtime: Runtime) -> Row | None:

@@ -77,6 +77,27 @@ ROWS: tuple[Row, ...] = (
         Blame.NODE,
     ),
     Row(
+        r"bound to different types|Type Error: Type",
+        "mixed_types",
+        "An operator mixes data types, or is given one that it does not take.",
+        "Insert a Cast at export.",
+        ORT,
+    ),
+    Row(
+        r"Batchwise recurrent operations",
+        "unsupported_attribute",
+        "The runtime has recurrent operators only with layout 0.",
+        "Export with layout 0: time first, then the batch.",
+        ORT,
+    ),
+    Row(
+        r"fmod attribute must be true",
+        "unsupported_attribute",
+        "Mod of floats must have fmod 1 before opset 28.",
+        "Export it as fmod, or as a subtraction of Floor.",
+        ORT,
+    ),
+    Row(
         r"Got invalid dimensions for input|Invalid rank for input|reshape_helper|ReshapeHelper"
         r"|cannot be reshaped|Attempting to broadcast|incompatible dimensions|dimension mismatch"
         r"|ShapeInferenceError|Incompatible dimensions|Invalid input shape|Invalid tensor shape"

@@ -1,7 +1,7 @@
 """The original model, seen through the engine's interface.
 
 What was fixed is no input of the engine: the original is fed with it here. Inputs that were fixed
-in shape have that shape.
+in shape have that shape. What the model does not take (any more) is not fed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ class Original:
 
     def __init__(self, runner: Runner, fixed: Mapping[str, FixedInput]) -> None:
         """Make the arrays of what is fixed to a value, once."""
+        known = {view.name for view in runner.inputs}
+        fixed = {name: row for name, row in fixed.items() if name in known}
         self._runner = runner
         self.threads = runner.threads
         self.outputs = runner.outputs

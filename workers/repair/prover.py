@@ -7,7 +7,7 @@ profile, or twice where shapes are fixed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,26 +46,35 @@ class Ran:
 class Prover:
     """Runs versions of one model on the same inputs."""
 
-    def __init__(self, ground: Ground) -> None:
-        """Make the inputs when they are first needed."""
+    def __init__(self, ground: Ground, alive: Callable[[], None] = lambda: None) -> None:
+        """Make the inputs when they are first needed; ``alive`` is called before each run."""
         self._ground = ground
+        self._alive = alive
         self._feeds: list[inputs.Feeds] | None = None
 
-    def original(self, path: Path) -> Ran:
-        """Run the model as it came, fed with what is fixed.
+    def run(self, path: Path) -> Ran:
+        """Run a version of the model; what is fixed and still an input of it is fed as well.
 
         Raises:
             Unproven: it does not run.
         """
-        return self._run(path, original=True)
+        try:
+            feeds = self.feeds
+            runner = Original(open_reference(path), self._ground.fixed)
+            names = {view.name for view in runner.inputs}
+            given = [{n: array for n, array in row.items() if n in names} for row in feeds]
+            return Ran([self._outputs(runner, row) for row in given])
+        except JobFailed as error:
+            raise Unproven(f"{error.message} {error.why}") from error
+        except Unproven:
+            raise
+        except Exception as error:
+            raise Unproven(f"ONNX Runtime says: {shorten(str(error), 300)}") from error
 
-    def rewritten(self, path: Path) -> Ran:
-        """Run a model that a pass has written.
-
-        Raises:
-            Unproven: it does not run.
-        """
-        return self._run(path, original=False)
+    def _outputs(self, runner: Runner, feeds: inputs.Feeds) -> Outputs:
+        self._alive()
+        found = runner.run(feeds)
+        return {view.name: array for view, array in zip(runner.outputs, found, strict=True)}
 
     def compare(self, before: Ran, after: Ran) -> Proof:
         """Return by how much two versions differ.
@@ -94,27 +103,6 @@ class Prover:
         if self._feeds is None:
             self._feeds = list(_made(self._ground))
         return self._feeds
-
-    def _run(self, path: Path, *, original: bool) -> Ran:
-        try:
-            feeds = self.feeds
-            runner: Runner = open_reference(path)
-            if original:
-                runner = Original(runner, self._ground.fixed)
-            names = {view.name for view in runner.inputs}
-            given = [{n: array for n, array in row.items() if n in names} for row in feeds]
-            return Ran([_outputs(runner, row) for row in given])
-        except JobFailed as error:
-            raise Unproven(f"{error.message} {error.why}") from error
-        except Unproven:
-            raise
-        except Exception as error:
-            raise Unproven(f"ONNX Runtime says: {shorten(str(error), 300)}") from error
-
-
-def _outputs(runner: Runner, feeds: inputs.Feeds) -> Outputs:
-    found = runner.run(feeds)
-    return {view.name: array for view, array in zip(runner.outputs, found, strict=True)}
 
 
 def _made(ground: Ground) -> list[inputs.Feeds]:

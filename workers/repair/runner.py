@@ -63,7 +63,7 @@ def repair(
     Raises:
         FarmError: something that was asked for cannot be done.
     """
-    bench = _Bench(Prover(ground), state.path)
+    bench = _Bench(Prover(ground, lambda: sink.report(None, "proving")), state.path)
     for number, row in enumerate(passes):
         sink.report(number / len(passes), "repairing", row.name)
         if sink.stopping:
@@ -112,7 +112,7 @@ class _Bench:
     def judge(self, row: Repair, path: Path) -> _Verdict:
         self._measure_original()
         try:
-            after = self._prover.rewritten(path)
+            after = self._prover.run(path)
         except Unproven as error:
             return self._without_a_run(row, str(error))
         if self._before is None:
@@ -131,7 +131,7 @@ class _Bench:
     def _measure_original(self) -> None:
         if self._before is None and self._mute is None:
             try:
-                self._before = self._prover.original(self._original)
+                self._before = self._prover.run(self._original)
             except Unproven as error:
                 self._mute = str(error)
 

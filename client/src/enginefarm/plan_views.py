@@ -35,6 +35,7 @@ class PlannedJob(View):
     outcome: str
     source: str | None = Field(default=None, description="The job that is reused or joined.")
     nodes: list[str] = Field(default_factory=list)
+    repairs: list[str] = Field(default=[], description="Known only where the job is cached.")
     miss: MissView | None = None
 
 

@@ -51,11 +51,78 @@ _TENSORRT = frozenset({"tensorrt-rtx", "tensorrt"})
 
 REPAIRS: tuple[Repair, ...] = (
     Repair(
+        "lower-ir-version",
+        1,
+        Exactness.STRUCTURAL,
+        "A file format version that is newer than its operators need, and than runtimes take.",
+    ),
+    Repair(
+        "sort-nodes",
+        1,
+        Exactness.STRUCTURAL,
+        "Nodes that stand before what they read, as some optimizers leave them.",
+    ),
+    Repair(
+        "unique-names",
+        1,
+        Exactness.STRUCTURAL,
+        "Nodes that have the name of another. Two tensors of one name are left for the check.",
+    ),
+    Repair(
+        "weights-not-inputs",
+        1,
+        Exactness.STRUCTURAL,
+        "Weights that are listed as inputs, too, as every file before IR version 4 had them.",
+    ),
+    Repair(
+        "raise-opset",
+        1,
+        Exactness.EXACT,
+        "Operators of an opset before 7, which runtimes no longer take.",
+    ),
+    Repair(
+        "fix-inputs",
+        1,
+        Exactness.EXACT,
+        "An input that is always the same becomes a constant, or gets the shape it always has.",
+        asked=True,
+    ),
+    Repair(
+        "restore-float",
+        1,
+        Exactness.MEASURED,
+        "Operators that quantize while they run compute in fp32, with the weights of the file.",
+        backends=_TENSORRT,
+        asked=True,
+    ),
+    Repair(
         "unique-dimensions",
         1,
         Exactness.STRUCTURAL,
         "Axes that an exporter gave one placeholder name, such as ? or -1, get names of their own.",
         backends=_TENSORRT,
+    ),
+    Repair(
+        "pin-dimensions",
+        1,
+        Exactness.EXACT,
+        "In a model that branches, a dimension to which the profiles give one size is that number.",
+        backends=_TENSORRT,
+    ),
+    Repair(
+        "fold-constants",
+        1,
+        Exactness.EXACT,
+        "What is constant is computed once, and an If whose condition is known gives way to its"
+        " branch.",
+        backends=_TENSORRT,
+    ),
+    Repair(
+        "prune-unused",
+        1,
+        Exactness.STRUCTURAL,
+        "Inputs that no node reads, also those that nothing reads once the rest is folded.",
+        asked=True,
     ),
 )
 """Every pass, in the order in which they are tried."""

@@ -9,10 +9,18 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from enginefarm.digest import Digest
 from enginefarm.numbers import Real, Whole
+from enginefarm.state import Stage
 from enginefarm.target import Target
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
@@ -217,6 +225,18 @@ class BuildSpec(_Strict):
         default=0, description="Seconds to wait for a node that serves a target; 0: refuse at once."
     )
     limits: Limits = Limits()
+    until: Stage | None = Field(
+        default=None,
+        description="check: stop before anything is built, and only say what is wrong.",
+    )
+
+    @field_validator("until")
+    @classmethod
+    def _only_check(cls, value: Stage | None) -> Stage | None:
+        if value not in {None, Stage.CHECK}:
+            message = "a build can stop only after check"
+            raise ValueError(message)
+        return value
 
     @model_validator(mode="after")
     def _targets_differ(self) -> Self:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from enginefarm import spec
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
+from enginefarm.spec import BuildSpec
 
 _SHOWN = 10
 _UNIONS = (typing.Union, types.UnionType)
@@ -27,6 +28,18 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> Inv
     """
     known = model or getattr(spec, error.title, None)
     return explain_rows(error.errors(include_url=False), known)
+
+
+def valid_spec(asked: Mapping[str, JsonValue]) -> BuildSpec:
+    """Read a body.
+
+    Raises:
+        InvalidRequest: it does not fit; the error names the field.
+    """
+    try:
+        return BuildSpec.model_validate(asked)
+    except ValidationError as error:
+        raise explain(error, BuildSpec) from error
 
 
 def explain_rows(

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
+from enginefarm.finding import Finding
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildState, JobState, NodeState, Stage
@@ -138,7 +139,9 @@ class JobView(View):
     outputs_expired_at: datetime | None = Field(
         default=None, description="When the outputs were removed, by the operator's rule."
     )
+    repairs: list[str] = Field(default=[], description="Passes that changed the model.")
     attempts: list[AttemptView] = []
+    findings: list[Finding] = Field(default=[], description="Of a check: all that it found.")
 
 
 class TargetView(View):

@@ -33,7 +33,7 @@ def test_a_build_goes_from_a_persons_request_to_a_deployers_bytes(api: Served) -
     assert [(job.stage, job.state) for job in view.jobs] == [
         (stage, JobState.SUCCEEDED) for stage in Stage
     ]
-    compiled = view.jobs[1]
+    compiled = next(job for job in view.jobs if job.stage is Stage.COMPILE)
     assert [file.digest for file in compiled.outputs] == [digest_of(ENGINE)]
     assert [(each.number, each.node) for each in compiled.attempts] == [(1, "node-1")]
     target = view.targets[0]
@@ -96,6 +96,38 @@ def test_a_log_is_a_tail_while_the_job_runs_and_the_whole_afterwards(api: Served
     assert (foreign.status_code, foreign.json()["code"]) == (404, "unknown_attempt")
 
 
+FOUND = {
+    "severity": "note",
+    "code": "weights_twice",
+    "message": "1 large weights are there twice: 1.3 MB.",
+    "tensors": ["embedding = head"],
+}
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_what_a_check_found_is_shown_however_it_ended(api: Served, state: str) -> None:
+    node = enrol(api)
+    with node.client, api.client(Scope.SUBMIT) as client:
+        build = submit(client, until="check").json()
+        job_id = node.next_job()
+        assert job_id is not None
+        work = node.claim(job_id)
+        failure = {
+            "code": "unsupported_operator",
+            "blame": "person",
+            "message": "No.",
+            "context": {"findings": [FOUND]},
+        }
+        ended = {"failure": failure} if state == "failed" else {"facts": {"findings": [FOUND]}}
+        node.finish(work, state=state, **ended)
+        settle_due(api.farm)
+        view = BuildView.model_validate(client.get(f"/v1/builds/{build['id']}").json())
+
+    (job,) = view.jobs
+    assert str(job.state) == state
+    assert [each.code for each in job.findings] == ["weights_twice"]
+
+
 def test_the_same_idempotency_key_is_the_same_build(api: Served) -> None:
     with enrol(api).client, api.client(Scope.SUBMIT) as client:
         key = {"Idempotency-Key": "release-7"}
@@ -120,7 +152,7 @@ def test_a_dry_run_plans_and_writes_nothing(api: Served, query: str) -> None:
     plan = PlanView.model_validate(answer.json())
     assert answer.status_code == 200
     assert plan.targets[0].backend_version == VERSION
-    assert [job.queue for job in plan.targets[0].jobs][:2] == ["check.cpu", "compile.cpu"]
+    assert [job.queue for job in plan.targets[0].jobs][:2] == ["repair.cpu", "check.cpu"]
     assert plan.targets[0].jobs[0].outcome == "build"
     assert (plan.targets[0].jobs[0].miss is not None) == ("explain" in query)
     assert api.rows("builds", "jobs", "outbox") == {"builds": 0, "jobs": 0, "outbox": 0}

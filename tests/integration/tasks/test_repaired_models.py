@@ -261,3 +261,20 @@ def test_a_repair_whose_story_does_not_fit_its_files_is_the_nodes_failure(
     job = scene.job(build_id, Stage.REPAIR)
     assert job.state is JobState.QUEUED
     assert (scene.attempts(job)[0].failure or {})["code"] == "result_invalid"
+
+
+def test_a_repaired_model_that_the_bucket_lost_is_made_anew_by_the_next_build(
+    scene: Scene, node: FakeNode
+) -> None:
+    node.repaired = REPAIRED
+    first = scene.submit()
+    scene.do(node, first, Stage.REPAIR)
+    for _ in range(scene.farm.policy.max_attempts):
+        node.fail(node.take(scene.job(first, Stage.CHECK)), "input_unavailable", Blame.FARM)
+    assert scene.state(first) is BuildState.FAILED
+
+    second = scene.submit()
+    assert scene.job(second, Stage.REPAIR).state is JobState.QUEUED
+    scene.run(node, second)
+    scene.publish()
+    assert scene.state(second) is BuildState.SUCCEEDED

@@ -17,7 +17,16 @@ from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile import parse_shape_range
-from enginefarm.spec import Gate, Metric, Profile, ShapeRange, SyntheticInput
+from enginefarm.spec import (
+    FixedInput,
+    Gate,
+    Metric,
+    Profile,
+    RepairMode,
+    RepairOptions,
+    ShapeRange,
+    SyntheticInput,
+)
 from enginefarm.spec_errors import explain
 from enginefarm.target import Target
 
@@ -51,6 +60,14 @@ def profiles(texts: Iterable[str]) -> list[Profile]:
                 read.append({})
             read[-1][name] = parse_shape_range(shapes)
     return list(read)
+
+
+def plain_profiles(profiles: Iterable[Profile]) -> JsonValue:
+    """Return profiles as they stand in a body."""
+    return [
+        {name: shapes.model_dump(mode="json") for name, shapes in profile.items()}
+        for profile in profiles
+    ]
 
 
 def gates(texts: Iterable[str], if_unmeasured: str) -> list[JsonValue]:
@@ -150,6 +167,20 @@ def gate_text(gate: Gate) -> str:
     bounds = ((">=", gate.at_least), ("<=", gate.at_most))
     said = ((sign, repr(bound).removesuffix(".0")) for sign, bound in bounds if bound is not None)
     return " ".join(f"{place}{name}{sign}{bound}" for sign, bound in said)
+
+
+def repair_texts(asked: RepairOptions) -> list[str]:
+    """Return what was asked of the repairs, as it is written."""
+    words = [f"--fix {name}={_fix_text(row)}" for name, row in asked.fix_inputs.items()]
+    words += [f"--allow {each}" for each in asked.allow]
+    words += ["--option repair.prune_unused=true"] if asked.prune_unused else []
+    return words + (["--option repair.mode=none"] if asked.mode is RepairMode.NONE else [])
+
+
+def _fix_text(row: FixedInput) -> str:
+    shape = [] if row.shape is None else [f"[{','.join(map(str, row.shape))}]"]
+    value = [] if row.value is None else [json.dumps(row.value)]
+    return " ".join(value + shape)
 
 
 def _gate(text: str, if_unmeasured: str) -> JsonValue:

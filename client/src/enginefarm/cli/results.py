@@ -17,6 +17,8 @@ from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
+from enginefarm.finding import Severity
+from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, TargetView
@@ -51,6 +53,7 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+        lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
@@ -89,6 +92,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
         return
     if not report.measured:
         yield f"not measured: {report.reason or 'no reason given'}"
+    yield from repaired(report)
     for verdict in report.gates:
         if not verdict.met:
             seen = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
@@ -100,6 +104,17 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     usual = _usual(report)
     if usual is not None and is_noisy(usual):
         yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
+
+
+def repaired(report: BuildReport) -> Iterator[str]:
+    """Yield what was changed before the engine was built, and what of it changes results."""
+    told = report.repair
+    if told is None or not told.applied:
+        return
+    yield f"repaired before it was built: {', '.join(row.name for row in told.applied)}"
+    for row in told.applied:
+        if row.exactness is Exactness.MEASURED:
+            yield f"{row.name} is not exact: {row.why}"
 
 
 def is_noisy(latency: LatencyReport) -> bool:
@@ -179,6 +194,17 @@ def _failure(target: TargetView, failure: Failure) -> list[str]:
     why = _LONG_NUMBER.sub(lambda number: rounded(float(number[0])), failure.why)
     rest = (("why", why), ("fix", fix_in_words(failure.code, failure.fix, failure.context)))
     return [head, *(f"  {label}: {text}" for label, text in rest if text)]
+
+
+def _warnings(build: BuildView, target: TargetView) -> Iterator[str]:
+    """Yield what the check of a target warned of and let pass; a failure has told all."""
+    if target.failure is not None:
+        return
+    for job in build.jobs:
+        for found in job.findings if job.target == target.target else []:
+            if found.severity is Severity.WARNING:
+                where = f" At: {found.where}." if found.where else ""
+                yield f"{target.target}: warning: {found.message}{where} [{found.code}]"
 
 
 def _findings(context: Mapping[str, JsonValue]) -> Iterator[str]:

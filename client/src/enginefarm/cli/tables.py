@@ -36,7 +36,7 @@ def jobs_table(build: BuildView) -> Grid:
     grid = _grid(*names)
     for job in build.jobs:
         state = f"{job.state}{' (cached)' if job.cached_from else ''}"
-        note = job.note or (job.failure.code if job.failure else "")
+        note = job.note or (job.failure.code if job.failure else ", ".join(job.repairs))
         row = (str(job.target), str(job.stage), state, str(job.attempt), job.node or NONE)
         started = NONE if job.started_at is None else when(job.started_at)
         grid.add(*row, started, _took(job), job.id, note)
@@ -126,7 +126,7 @@ def _grid(*headings: str) -> Grid:
 
 def _why(job: PlannedJob) -> str:
     if job.miss is None:
-        return ""
+        return f"repairs: {', '.join(job.repairs)}" if job.repairs else ""
     if job.miss.nearest_key is None:
         return "nothing like it was built before"
     differences = (f"{each.field}: {each.nearest} → {each.this}" for each in job.miss.differences)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from enginefarm.errors import FarmError
+from enginefarm.external_data import check_external
 from enginefarm.finding import ORDER, Finding, Severity, error_finding, note_finding
 from enginefarm.preflight.facts import ModelFacts
 from enginefarm.preflight.reading import read_facts
@@ -23,9 +24,16 @@ def check(subject: Subject) -> list[Finding]:
 def facts_or_finding(path: Path) -> ModelFacts | Finding:
     """Read a model's facts; a file that is no model gives the one finding that says so."""
     try:
-        return read_facts(path)
+        facts = read_facts(path)
+        named = {
+            ref.location for ref in facts.scan.external if Path(ref.location).name == ref.location
+        }
+        beside = {name: path.parent / name for name in named}
+        sizes = {name: file.stat().st_size for name, file in beside.items() if file.is_file()}
+        check_external(facts.scan, sizes)
     except FarmError as refused:
         return error_finding(refused.code, refused.message, why=refused.why, fix=refused.fix)
+    return facts
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:

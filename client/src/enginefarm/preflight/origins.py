@@ -86,10 +86,10 @@ class Origins:
         return found
 
 
-def trace(graph: GraphFacts, inputs: Iterable[TensorView]) -> Origins:
-    """Follow a graph from its inputs."""
+def trace(graph: GraphFacts, inputs: Iterable[TensorView], *, fixed: bool = False) -> Origins:
+    """Follow a graph from its inputs; with ``fixed``, also sizes that the model fixes count."""
     inputs = list(inputs)
-    dynamic = {row.name for row in dynamic_inputs(inputs)}
+    dynamic = {row.name for row in (inputs if fixed else dynamic_inputs(inputs))}
     of = {
         row.name: Origin(
             frozenset({_VALUES + row.name}),

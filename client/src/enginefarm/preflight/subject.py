@@ -26,6 +26,8 @@ class Room:
 
     memory_bytes: int | None = None
     gpu_memory_bytes: int | None = None
+    driver: str | None = None
+    """Version of the NVIDIA driver, where the machine has the target's GPU."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ class Subject:
         return trace(self.facts.graph, self.facts.inputs)
 
     @cached_property
+    def strict_origins(self) -> Origins:
+        """As ``origins``, but for fixed sizes, too: what is computed from one is not folded."""
+        return trace(self.facts.graph, self.facts.inputs, fixed=True)
+
+    @cached_property
+    def agreed_profiles(self) -> list[Profile]:
+        """The profiles with one range for dimensions of one name."""
+        from enginefarm.preflight.rules.profiles import agreed
+
+        return [agreed(self.facts.inputs, profile) for profile in self.profiles]
+
+    @cached_property
     def types(self) -> dict[str, str]:
         """The data type of every tensor of which it is certain."""
         return follow_types(self.facts.graph)
@@ -94,7 +108,7 @@ class Subject:
         if len(fixed) == len(names):
             return [self._sized(None, "opt", fixed)]
         found = []
-        for number, profile in enumerate(self.profiles):
+        for number, profile in enumerate(self.agreed_profiles):
             for end in ENDS:
                 shapes = fixed | {
                     name: list(getattr(row, end))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enginefarm.preflight.rules import (
     branches,
     interface,
+    machine,
     memory,
     number_types,
     operators,
@@ -31,4 +32,5 @@ RULES: tuple[Rule, ...] = (
     *sizes.RULES,
     *weights.RULES,
     *memory.RULES,
+    *machine.RULES,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from enginefarm.finding import Finding, at_tensors, error_finding, note_finding
+from enginefarm.preflight.facts import GraphFacts
 from enginefarm.preflight.rules.grouping import refusal
 from enginefarm.preflight.subject import Rule, Subject
 
@@ -56,4 +57,40 @@ def nothing_to_run(subject: Subject) -> Iterator[Finding]:
         )
 
 
-RULES: tuple[Rule, ...] = (overridable_weights, shape_inputs, nothing_to_run)
+def wiring(subject: Subject) -> Iterator[Finding]:
+    """Nodes that read what nothing has made before them: they run in the file's order."""
+    graph = subject.facts.graph
+    outside = {row.name for row in graph.inputs} | set(graph.weights)
+    late, never = list[str](), list[str]()
+    _follow(graph, outside, late, never)
+    if late:
+        found = error_finding(
+            "invalid_graph",
+            f"{len(late)} tensors are used before they are made.",
+            why="Nodes must stand in the order in which they run.",
+            fix="Sort the graph (onnxslim does), or export it again.",
+        )
+        yield at_tensors(found, late)
+    if never:
+        found = error_finding(
+            "invalid_graph",
+            f"{len(never)} tensors are used and nothing makes them.",
+            fix="Export the model again; onnx.checker.check_model names the place.",
+        )
+        yield at_tensors(found, never)
+
+
+def _follow(graph: GraphFacts, outside: set[str], late: list[str], never: list[str]) -> None:
+    made_here = {name for node in graph.nodes for name in node.outputs}
+    known = set(outside)
+    for node in graph.nodes:
+        missing = [name for name in node.inputs if name and name not in known]
+        late += [name for name in missing if name in made_here]
+        never += [name for name in missing if name not in made_here]
+        for inner in node.graphs.values():
+            own = {row.name for row in inner.inputs} | set(inner.weights)
+            _follow(inner, known | own, late, never)
+        known.update(node.outputs)
+
+
+RULES: tuple[Rule, ...] = (overridable_weights, shape_inputs, nothing_to_run, wiring)

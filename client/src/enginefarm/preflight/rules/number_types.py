@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from enginefarm.finding import Finding, at_nodes, at_tensors, error_finding, note_finding
 from enginefarm.onnx_types import dtype_name
-from enginefarm.preflight.facts import ModelFacts
+from enginefarm.preflight.facts import ModelFacts, NodeFacts
 from enginefarm.preflight.names import words
 from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Subject
@@ -69,8 +69,8 @@ def casts_to_refused(subject: Subject) -> Iterator[Finding]:
     casts = grouped(
         (kind, node.label)
         for node in subject.facts.graph.every_node()
-        if node.op == "Cast" and not node.domain
-        for kind in [dtype_name(node.whole("to", 0))]
+        if node.op in {"Cast", "CastLike"} and not node.domain
+        for kind in [_goal(subject, node)]
         if kind in table.cast_only_types
         or subject.types.get(node.given(0)) in table.cast_only_types
     )
@@ -86,6 +86,12 @@ def casts_to_refused(subject: Subject) -> Iterator[Finding]:
             labels,
             "Cast",
         )
+
+
+def _goal(subject: Subject, node: NodeFacts) -> str:
+    if node.op == "CastLike":
+        return subject.types.get(node.given(1), "")
+    return dtype_name(node.whole("to", 0))
 
 
 def no_kernel(subject: Subject) -> Iterator[Finding]:

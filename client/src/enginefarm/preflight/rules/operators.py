@@ -21,6 +21,7 @@ _FIXES = {
     ),
     "TfIdfVectorizer": "Keep text processing out of the model.",
 }
+_NEVER = 1 << 30
 _FRAGILE = frozenset({"Attention"})
 
 
@@ -35,13 +36,14 @@ def missing_operators(subject: Subject) -> Iterator[Finding]:
     """Operators of ONNX that the backend has no code for, wherever they stand."""
     table = subject.capabilities
     for (domain, op), nodes in _used(subject).items():
-        if domain or op not in table.missing:
+        late = subject.facts.opset >= table.missing_from.get(op, _NEVER)
+        if domain or (op not in table.missing and not late):
             continue
         data = op in DATA_DEPENDENT
         found = refusal(
             subject,
             "data_dependent_shape" if data else "unsupported_operator",
-            f"{table.label} has no operator {op}.",
+            f"{table.label} has no operator {op}{f' of opset {subject.facts.opset}' * late}.",
             why="How large its output is depends on values, which this compiler cannot build."
             if data
             else "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from enginefarm.finding import Finding, at_nodes, at_tensors
+from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.names import words
 from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Subject
@@ -48,7 +49,7 @@ def fp32_matrices(subject: Subject) -> Iterator[Finding]:
         for node in subject.facts.graph.every_node()
         if not node.domain
         and node.op in _GEMMS
-        and subject.types.get(node.given(0)) == "float32"
+        and _single(subject, node)
         and not subject.origins.get(node.outputs[0] if node.outputs else "").constant
     ]
     if labels:
@@ -61,6 +62,11 @@ def fp32_matrices(subject: Subject) -> Iterator[Finding]:
             ),
             labels,
         )
+
+
+def _single(subject: Subject, node: NodeFacts) -> bool:
+    kind = subject.types.get(node.given(0), "")
+    return subject.capabilities.narrowed_types.get(kind, kind) == "float32"
 
 
 RULES: tuple[Rule, ...] = (types_of_architecture, fp32_matrices)

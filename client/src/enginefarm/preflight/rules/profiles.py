@@ -136,6 +136,38 @@ def _ranges(
     return found
 
 
+def agreed(inputs: Sequence[TensorView], profile: Profile) -> Profile:
+    """Return the profile with one range for all dimensions of one name, where they share a size.
+
+    One name is one size in every run, so only that range can ever be asked for.
+    """
+    places = {
+        name: ends
+        for name, ends in _ranges(inputs, profile).items()
+        if len(ends) > 1 and not is_placeholder(name)
+    }
+    common = {
+        name: (max(low for low, _ in ends), min(high for _, high in ends))
+        for name, ends in places.items()
+    }
+    names = {view.name: view.shape for view in inputs}
+
+    def within(input_name: str, sizes: list[int]) -> list[int]:
+        found = list(sizes)
+        for axis, name in enumerate(names.get(input_name, [])[: len(sizes)]):
+            low, high = common.get(name, (1, 0)) if isinstance(name, str) else (1, 0)
+            if low <= high:
+                found[axis] = min(max(sizes[axis], low), high)
+        return found
+
+    return {
+        name: ShapeRange(
+            min=within(name, row.min), opt=within(name, row.opt), max=within(name, row.max)
+        )
+        for name, row in profile.items()
+    }
+
+
 def is_placeholder(name: str) -> bool:
     """Tell whether a dimension's name is what exporters write who mean "any"."""
     return name.strip().lower() in _PLACEHOLDERS

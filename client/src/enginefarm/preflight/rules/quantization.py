@@ -50,6 +50,7 @@ def scales(subject: Subject) -> Iterator[Finding]:
         node.label
         for node, scale, _ in _qdq(subject)
         if scale is not None
+        and not node.whole("block_size", 0)  # of blocks of weights they may be negative
         and any(not value > 0 or math.isinf(value) for value in scale.values or ())
     ]
     if labels:

@@ -16,6 +16,7 @@ from enginefarm.preflight.tables.limits import (
     OnlyValues,
 )
 
+_FLOAT_MOD_SINCE = 28
 _FIX = "Export it in another form, or choose another backend."
 
 
@@ -53,8 +54,41 @@ def _broken(node: NodeFacts, limit: Limit, subject: Subject) -> Iterator[tuple[s
                 yield f"only {limit.most} of its outputs", "unsupported_operator_use"
         case ConstantInput():
             name = node.given(limit.number)
-            if name and not subject.origins.get(name).constant:
+            if name and not _is_known(subject, name, limit):
                 yield f"{limit.what} only as a constant", "unsupported_operator_input"
+
+
+def _is_known(subject: Subject, name: str, limit: ConstantInput) -> bool:
+    """Tell whether an input is folded when the file is read: what comes from sizes is not."""
+    origin = subject.strict_origins.get(name)
+    if subject.types.get(name) in limit.unless:
+        return True
+    if limit.of_values:
+        return not any(each.startswith("values:") for each in origin.values)
+    return origin.constant
+
+
+def whole_mod(subject: Subject) -> Iterator[Finding]:
+    """Mod of floats as Python has it: ONNX has only C's before opset 28, and compilers after it."""
+    if subject.facts.opset >= _FLOAT_MOD_SINCE and not subject.capabilities.symmetric_only:
+        return
+    labels = [
+        node.label
+        for node in subject.facts.graph.every_node()
+        if node.op == "Mod"
+        and not node.domain
+        and not node.whole("fmod", 0)
+        and "float" in subject.types.get(node.given(0), "")
+    ]
+    if labels:
+        found = refusal(
+            subject,
+            "unsupported_attribute",
+            f"{subject.capabilities.label} cannot take operator Mod as it is used here.",
+            why="Of floats it takes only fmod 1.",
+            fix="Export it as fmod, or as a subtraction of Floor.",
+        )
+        yield at_nodes(found, labels, "Mod")
 
 
 def _value(node: NodeFacts, limit: OnlyValues) -> Iterator[tuple[str, str]]:
@@ -65,4 +99,26 @@ def _value(node: NodeFacts, limit: OnlyValues) -> Iterator[tuple[str, str]]:
         yield f"{limit.said} ({limit.attribute} is {value})", "unsupported_attribute"
 
 
-RULES: tuple[Rule, ...] = (refused_uses,)
+def short_slices(subject: Subject) -> Iterator[Finding]:
+    """Slices without axes and with fewer starts than dimensions: some runtimes take the first."""
+    if not subject.capabilities.slices_whole:
+        return
+    labels = list[str]()
+    for sized in subject.at_end("opt"):
+        for node in subject.facts.graph.nodes:
+            starts, shape = sized.known.shape(node.given(1)), sized.known.shape(node.given(0))
+            short = node.op == "Slice" and len(node.inputs) > 1 and not node.given(3)
+            if short and not node.domain and starts and shape and starts[0] < len(shape):
+                labels.append(node.label)
+    if labels:
+        found = refusal(
+            subject,
+            "unsupported_operator_use",
+            f"{subject.capabilities.label} cannot take operator Slice as it is used here.",
+            why="It names no axes, and fewer starts than there are dimensions.",
+            fix="Give the Slice its axes.",
+        )
+        yield at_nodes(found, dict.fromkeys(labels), "Slice")
+
+
+RULES: tuple[Rule, ...] = (refused_uses, short_slices, whole_mod)

@@ -14,8 +14,8 @@ class OnlyValues:
 
     op: str
     attribute: str
-    given: int | str
-    allowed: tuple[int | str, ...]
+    given: int | float | str
+    allowed: tuple[int | float | str, ...]
     said: str
     when: tuple[str, str] | None = None
     """Another attribute and the value that it must have for this to count."""
@@ -44,6 +44,10 @@ class ConstantInput:
     op: str
     number: int
     what: str
+    of_values: bool = False
+    """Only what depends on the values of an input is refused; sizes may decide it."""
+    unless: frozenset[str] = NONE
+    """Types for which it may come from anywhere."""
 
 
 Limit = OnlyValues | OnlyOnes | MostOutputs | ConstantInput
@@ -66,6 +70,8 @@ class Capabilities:
     oldest_opset: int = 1
     newest_ir: int | None = None
     missing: frozenset[str] = NONE
+    missing_from: Mapping[str, int] = field(default_factory=dict)
+    """By operator, the opset from which on its newer form is lacking."""
     other_domains: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     knows_by_name: bool = False
     """Whether it takes an operator of a domain that it does not know for ONNX's of that name."""
@@ -83,6 +89,7 @@ class Capabilities:
     no_fp32_gemm: frozenset[str] = NONE
     branches_alike: bool = False
     names_are_sizes: bool = False
+    slices_whole: bool = False
     bytes_per_weight_byte: float = 1.0
     exact: bool = True
 

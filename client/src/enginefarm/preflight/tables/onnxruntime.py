@@ -5,7 +5,6 @@ from __future__ import annotations
 from enginefarm.preflight.names import words
 from enginefarm.preflight.tables.limits import Capabilities, OnlyValues
 
-_TRAINING = frozenset({"Adagrad", "Adam", "Momentum"})
 _NO_BF16 = words(
     "Abs Add ArgMax Attention AveragePool BatchNormalization Ceil Conv ConvTranspose Cos CumSum "
     "Div Elu Equal Erf Exp Expand Floor GRU Gelu Gemm GlobalAveragePool GlobalMaxPool Greater "
@@ -26,6 +25,14 @@ V1_32 = Capabilities(
     version="1.32",
     newest_opset=28,
     missing=frozenset({"ImageDecoder"}),
+    missing_from={
+        "DequantizeLinear": 28,
+        "OptionalGetElement": 28,
+        "OptionalHasElement": 28,
+        "QuantizeLinear": 28,
+        "RandomUniformLike": 22,
+        "RoiAlign": 22,
+    },
     other_domains={
         "ai.onnx.ml": None,
         "com.microsoft": None,

@@ -53,6 +53,12 @@ COMMON: tuple[Limit, ...] = (
         "with tf_half_pixel_for_nn only round_prefer_floor",
         ("coordinate_transformation_mode", "tf_half_pixel_for_nn"),
     ),
+    ConstantInput("Dropout", 2, "training_mode"),
+    ConstantInput("OneHot", 1, "depth", of_values=True),
+    ConstantInput("QuantizeLinear", 2, "a zero point", unless=frozenset({"float8e4m3fn"})),
+    ConstantInput("DequantizeLinear", 2, "a zero point", unless=frozenset({"float8e4m3fn"})),
+    ConstantInput("Resize", 2, "scales", of_values=True),
+    ConstantInput("STFT", 1, "frame_step"),
     ConstantInput("Squeeze", 1, "axes"),
     ConstantInput("Unsqueeze", 1, "axes"),
     *(ConstantInput(op, 1, "axes") for op in _REDUCTIONS.split()),
@@ -60,6 +66,7 @@ COMMON: tuple[Limit, ...] = (
 LIMITS: tuple[Limit, ...] = (
     *COMMON,
     MostOutputs("Attention", 1),
+    OnlyValues("Attention", "softcap", 0.0, (0.0,), "no softcap"),
     OnlyValues("ScatterElements", "reduction", "none", ("none",), "no reduction"),
     OnlyValues("TensorScatter", "mode", "linear", ("linear",), "only the linear mode"),
 )
@@ -67,6 +74,8 @@ LIMITS: tuple[Limit, ...] = (
 V1_7 = Capabilities(
     label="TensorRT-RTX",
     version="1.7",
+    # It takes any; what the farm looks at models with knows no newer ones.
+    newest_opset=28,
     missing=LOSSES | SEQUENCES | TEXTS | BITS | INTEGER_MATH | _REST,
     knows_by_name=True,
     other_domains={
@@ -87,10 +96,12 @@ V1_7 = Capabilities(
     narrowed_types={"float64": "float32"},
     no_kernel={
         "uint8": words(
-            "Add Clip Conv DequantizeLinear Div Greater GreaterOrEqual Less LessOrEqual MatMul "
+            "Add Clip Conv Div Greater GreaterOrEqual Less LessOrEqual MatMul "
             "Max MaxPool Min Mod Mul Sub"
         ),
         "int8": frozenset({"Clip", "Mod"}),
+        "float16": frozenset({"Celu", "Range"}),
+        "bfloat16": frozenset({"Celu", "Range"}),
         "bool": frozenset({"ReduceMax", "ReduceMin"}),
     },
     cast_only_types=frozenset({"float8e4m3fn", "float4e2m1", "int4"}),
@@ -107,6 +118,7 @@ V1_7 = Capabilities(
     no_fp32_gemm=frozenset({"sm_75"}),
     branches_alike=True,
     names_are_sizes=True,
+    slices_whole=True,
     # A build of 2.4 GB of weights took 5.05 GB at its peak; some room is left.
     bytes_per_weight_byte=2.6,
 )
