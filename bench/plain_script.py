@@ -1,4 +1,4 @@
-"""The same work without a farm: one process calls the backend's check, compile and benchmark.
+"""The same work without a farm: one process calls the stages repair, check, compile and benchmark.
 
 ``python -m bench.plain_script MODEL SPEC.json TARGET`` is what a person's own script would be.
 """
@@ -9,10 +9,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from enginefarm.repairs import passes_for
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from tasks.routing import NODE_STAGES
 from workers import stages
 from workers.backends.registry import open_backend
 from workers.childjob import ChildInput, ChildJob
@@ -43,16 +46,17 @@ def run_stages(model: Path, spec: BuildSpec, target: Target) -> None:
 
 
 def main(model: Path, spec: BuildSpec, target: Target) -> None:
-    """Check, compile and measure in this process."""
+    """Repair, check, compile and measure in this process."""
     version = open_backend(target.backend).describe([]).version
     profiles = [
         {name: shapes.model_dump() for name, shapes in profile.items()} for profile in spec.profiles
     ]
-    inputs = [ChildInput(role="model", name="model.onnx", path=model)]
+    original = newest = ChildInput(role="model", name="model.onnx", path=model)
+    engines: list[ChildInput] = []
     with tempfile.TemporaryDirectory() as name:
-        for stage in (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK):
+        for stage in NODE_STAGES:
             options = spec.options.benchmark if stage is Stage.BENCHMARK else spec.options.compile
-            recipe = {
+            recipe: dict[str, Any] = {
                 "backend_version": version,
                 "profiles": profiles,
                 "synthetic": {},
@@ -60,15 +64,25 @@ def main(model: Path, spec: BuildSpec, target: Target) -> None:
                 "evaluation": None,
                 "options": options.model_dump(mode="json", exclude_none=True),
             }
+            if stage is Stage.REPAIR:
+                recipe |= _repairs(spec, target)
             out = Path(name) / stage
             out.mkdir()
+            source = original if stage is Stage.BENCHMARK else newest
+            inputs = [source, *engines]
             job = ChildJob(stage=stage, target=target, recipe=recipe, inputs=inputs, out=out)
             result = stages.run(job, _Silent())
             if result.failure is not None:
                 raise SystemExit(result.failure.message)
-            if stage is Stage.COMPILE:
-                engine = next(row for row in result.outputs if row.role == "engine")
-                inputs.append(ChildInput(role="engine", name=engine.name, path=engine.path))
+            made = [ChildInput(role=r.role, name=r.name, path=r.path) for r in result.outputs]
+            newest = next((row for row in made if row.role == "model"), newest)
+            engines += [row for row in made if row.role == "engine"]
+
+
+def _repairs(spec: BuildSpec, target: Target) -> dict[str, Any]:
+    asked = spec.options.repair
+    passes = [row.model_dump() for row in passes_for(target.backend, asked)]
+    return {"backend": target.backend, "passes": passes, "asked": asked.model_dump(mode="json")}
 
 
 if __name__ == "__main__":

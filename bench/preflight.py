@@ -151,7 +151,7 @@ def _run(sample: Sample, out: Path, target: Target) -> Failure | None:
         runner = open_reference(path)
     except Exception:  # noqa: BLE001 - the binding raises a class for each status
         return None  # a type that the processor does not have: the build is all there is
-    for found in trial.trial_runs(runner, sample.profiles):
+    for found in trial.trial_runs(runner, sample.profiles, target):
         if found.severity is Severity.ERROR:
             return Failure(code=found.code, blame="person", message=found.message)
     return None

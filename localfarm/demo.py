@@ -23,7 +23,7 @@ from enginefarm.spec import SyntheticInput
 from enginefarm.state import ArtifactState, Blame
 from enginefarm.target import Target
 from localfarm.folder import Folder, read_client_file
-from localfarm.models import ShippedModel, shipped
+from localfarm.models import ShippedModel, repair_words, shipped
 from localfarm.screen import out, say, short
 from localfarm.settings import PREFIX, inherited_environment
 
@@ -118,6 +118,7 @@ def submit_words(model: ShippedModel, mark: str) -> list[str]:
         words += shlex.split(as_flags(model.profile))
     for name, wanted in model.synthetic.items():
         words += ["--synthetic", f"{name}={_values(wanted)}"]
+    words += [part for row in repair_words(model.repair) for part in row.split()]
     return [*words, "--label", f"demo={mark}", "--watch"]
 
 

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from enginefarm.errors import InvalidModel
-from enginefarm.spec import Profile, ShapeRange, SyntheticInput
+from enginefarm.spec import (
+    FixedInput,
+    Inexact,
+    Profile,
+    RepairOptions,
+    ShapeRange,
+    SyntheticInput,
+)
 
 _Shapes = tuple[list[int], list[int], list[int]]
 
@@ -37,6 +44,8 @@ class ShippedModel:
     licence: str
     shapes: dict[str, _Shapes] = field(default_factory=dict)
     synthetic: dict[str, SyntheticInput] = field(default_factory=dict)
+    repair: RepairOptions = field(default_factory=RepairOptions)
+    """What the model needs to be asked for, so that every backend builds it."""
 
     @property
     def profile(self) -> Profile | None:
@@ -78,6 +87,15 @@ def shipped(name: str) -> ShippedModel:
     return next(model for model in MODELS if model.name == name)
 
 
+def repair_words(asked: RepairOptions) -> list[str]:
+    """Return the options of ``enginefarm submit`` that ask for these repairs."""
+    words = [
+        f"--fix {name}={'x'.join(map(str, row.shape or ())) if row.value is None else row.value}"
+        for name, row in asked.fix_inputs.items()
+    ]
+    return words + [f"--allow {each}" for each in asked.allow]
+
+
 MODELS = (
     ShippedModel(
         name="rapidocr-det",
@@ -117,7 +135,7 @@ MODELS = (
             "input": ([1, 576], [1, 576], [8, 576]),
             "state": ([2, 1, 128], [2, 1, 128], [2, 8, 128]),
         },
-        synthetic={"sr": SyntheticInput(value=16000)},
+        repair=RepairOptions(fix_inputs={"sr": FixedInput(value=16000)}),
     ),
     ShippedModel(
         name="silero-op15",
@@ -130,7 +148,7 @@ MODELS = (
             "input": ([1, 576], [1, 576], [8, 576]),
             "state": ([2, 1, 128], [2, 1, 128], [2, 8, 128]),
         },
-        synthetic={"sr": SyntheticInput(value=16000)},
+        repair=RepairOptions(fix_inputs={"sr": FixedInput(value=16000)}),
     ),
     ShippedModel(
         name="silero-ifless",
@@ -163,6 +181,7 @@ MODELS = (
         sha256="b8f2ad9cbc1f2e3922a6cb9459e30824e7e2467f3fb4fd61420640e34ea0bf68",
         licence="MIT",
         shapes={"input1": ([1, 1, 64, 32], [1, 1, 64, 160], [1, 1, 64, 512])},
+        repair=RepairOptions(allow=[Inexact.RESTORE_FLOAT]),
     ),
     ShippedModel(
         name="minilm-l3",

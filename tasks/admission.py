@@ -9,8 +9,10 @@ import math
 from collections.abc import Sequence
 
 from enginefarm.errors import InvalidRequest
+from enginefarm.fixed import with_fixed
 from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec, Gate, Metric
+from enginefarm.views import TensorView
 from tasks.recipe import OPTIONS_OF_BACKEND
 
 _INFINITE = math.inf
@@ -41,6 +43,26 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
     _check_synthetic(spec, inputs)
     for gate in spec.gates:
         _check_gate(gate, spec, outputs)
+
+
+def check_fixed(spec: BuildSpec, inputs: Sequence[TensorView]) -> None:
+    """Refuse what is fixed and given all the same.
+
+    Raises:
+        InvalidRequest: ``unknown_input``, ``fix_shape``, ``fix_value``, ``input_fixed``.
+    """
+    fixed = spec.options.repair.fix_inputs
+    left = {row.name for row in with_fixed(inputs, fixed)}
+    for name in sorted(set(fixed) - left):
+        places = [f"profile {n}" for n, row in enumerate(spec.profiles) if name in row]
+        places += ["synthetic"] if name in spec.synthetic else []
+        if places:
+            raise InvalidRequest(
+                f"The input {name[:80]!r} is fixed to a value, and {places[0]} names it, too.",
+                code="input_fixed",
+                why="The engine has no such input, and the original is fed with the fixed value.",
+                fix=f"Leave {name[:80]!r} out of {places[0]}, or do not fix it.",
+            )
 
 
 def _check_options(spec: BuildSpec) -> None:

@@ -20,6 +20,7 @@ from tasks.fault_points import reach
 from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobLimits
 from tasks.moves import locked, move
 from tasks.release import description_of
+from tasks.results import MODEL_FILE, MODEL_ROLE
 from tasks.routing import needs_node_alone, serves
 
 _log = structlog.get_logger()
@@ -85,7 +86,7 @@ def _unfit(session: Session, node: Node, job: Job) -> str | None:
         return "incapable"
     if int(node.description.get("slots", 1)) > 1 and _is_crowded(session, node, job):
         return "busy"
-    tried = attempts.failed_on(session, job) if job.failures else frozenset()
+    tried = attempts.failed_on(session, job) if job.attempt > 1 else frozenset()
     if node.id not in tried:
         return None
     others = [row for row in nodes.live(session) if row.id not in tried and _can(row, job)]
@@ -107,12 +108,12 @@ def _can(node: Node, job: Job) -> bool:
 
 def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputFile]:
     """Return the files a stage works on, each with a URL that reads it for a while."""
-    model = catalogue.get_model(session, build.tenant_id, build.model_digest)
+    recipe = job.recipe or {}
     files: list[tuple[str, dict[str, Any]]] = [
-        ("model" if file["name"] == "model.onnx" else "external-data", file) for file in model.files
+        (MODEL_ROLE if file["name"] == MODEL_FILE else "external-data", file)
+        for file in recipe["model"]["files"]
     ]
     if Stage(job.stage) is Stage.BENCHMARK:
-        recipe = job.recipe or {}
         files.append(("engine", recipe["engine"]))
         evaluation = BuildSpec.model_validate(build.spec).evaluation
         if evaluation is not None:

@@ -10,6 +10,7 @@ from enginefarm import __version__
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
 from enginefarm.manifest import CONFIG_TYPE, REPORT_TYPE, TITLE, Descriptor, EngineConfig, Manifest
+from enginefarm.repair_report import RepairReport
 from enginefarm.report import (
     AccuracyReport,
     BuildReport,
@@ -18,12 +19,12 @@ from enginefarm.report import (
     LatencyReport,
     Machine,
 )
-from enginefarm.spec import BuildSpec
+from enginefarm.spec import BuildSpec, RepairMode
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.gates import describe, judge
-from tasks.results import engine_of
+from tasks.results import engine_of, interface_of, model_of
 from tasks.statement import Facts
 
 REPORT_NAME = "report.json"
@@ -53,14 +54,10 @@ class Composed:
 def compose(build: Build, model: Model, stages: Mapping[Stage, Job]) -> Composed:
     """Return the artifact that a target's finished stages make."""
     compiled = stages[Stage.COMPILE]
-    report = _report(build, compiled, stages.get(Stage.BENCHMARK), stages[Stage.PUBLISH])
+    report = _report(build, stages)
     report_bytes = canonical_json(report.model_dump(mode="json"))
     engine = _engine(compiled)
-    config = canonical_json(
-        _config(build, model, compiled, engine.name, measured=report.measured).model_dump(
-            mode="json"
-        )
-    )
+    config = canonical_json(_plain(_config(build, model, stages, engine.name, report.measured)))
     manifest = Manifest.of(
         Descriptor(media_type=CONFIG_TYPE, digest=digest_of(config), size=len(config)),
         [
@@ -87,6 +84,7 @@ def facts_of(
     compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
     spec = BuildSpec.model_validate(build.spec)
     target = Target.parse(compiled.target)
+    applied, _ = _repair(stages.get(Stage.REPAIR))
     return Facts(
         builder_id=builder_id,
         farm_version=__version__,
@@ -96,6 +94,9 @@ def facts_of(
         backend=target.backend,
         backend_version=compiled.backend_version or "",
         model={"digest": model.digest, "files": model.files},
+        repair_recipe=stages[Stage.REPAIR].recipe if Stage.REPAIR in stages else None,
+        repaired_files=(_repaired(stages) or {}).get("files", []),
+        applied=applied.applied if applied is not None else [],
         compile_recipe=compiled.recipe or {},
         benchmark_recipe=measured.recipe if measured is not None else None,
         gates=[describe(gate) for gate in spec.gates if gate.target in {None, target}],
@@ -106,28 +107,54 @@ def facts_of(
     )
 
 
-def _report(build: Build, compiled: Job, measured: Job | None, publish: Job) -> BuildReport:
+def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
+    compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
     target = Target.parse(compiled.target)
+    spec = BuildSpec.model_validate(build.spec)
     built: dict[str, Any] = compiled.result or {}
     ran: dict[str, Any] = (measured.result or {}) if measured is not None else {}
     found: dict[str, Any] = ran.get("facts", {})
     accuracy = found.get("accuracy")
+    repair, versions = _repair(stages.get(Stage.REPAIR))
+    written = _repaired(stages)
     report = BuildReport(
         target=target,
         backend_version=compiled.backend_version or "",
         model=build.model_digest,
         measured=measured is not None,
-        reason=None if measured is not None else publish.unmeasured,
+        reason=None if measured is not None else stages[Stage.PUBLISH].unmeasured,
+        repair=repair,
+        repair_reason=_not_repaired(spec) if repair is None else None,
+        repaired_model=written["digest"] if written is not None else None,
         compile=CompileReport.model_validate(built["facts"]["compile"]),
         compile_machine=_machine(built),
         latency=[LatencyReport.model_validate(row) for row in found.get("latency", [])],
         accuracy=AccuracyReport.model_validate(accuracy) if accuracy is not None else None,
         accuracy_reason=found.get("accuracy_reason") if accuracy is None else None,
         measure_machine=_machine(ran),
-        versions=built["facts"].get("versions", {}) | found.get("versions", {}),
+        versions=versions | built["facts"].get("versions", {}) | found.get("versions", {}),
     )
-    verdicts = judge(BuildSpec.model_validate(build.spec).gates, report)
-    return report.model_copy(update={"gates": verdicts})
+    return report.model_copy(update={"gates": judge(spec.gates, report)})
+
+
+def _repair(job: Job | None) -> tuple[RepairReport | None, dict[str, str]]:
+    """Return what the repairs came to, and the versions of what had a say in them."""
+    if job is None:
+        return None, {}
+    facts = (job.result or {})["facts"]
+    return RepairReport.model_validate(facts["repair"]), facts.get("versions", {})
+
+
+def _not_repaired(spec: BuildSpec) -> str:
+    if spec.options.repair.mode is RepairMode.NONE:
+        return "the build asked for none"
+    return "no live node took the stage repair when the build was planned"
+
+
+def _repaired(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
+    """Return the model that the engine was compiled from, if it is not the original."""
+    job = stages.get(Stage.REPAIR)
+    return model_of(job.result) if job is not None else None
 
 
 def _machine(result: dict[str, Any]) -> Machine | None:
@@ -147,19 +174,38 @@ def _engine(compiled: Job) -> Descriptor:
     )
 
 
+def _plain(config: EngineConfig) -> dict[str, Any]:
+    """Leave out what says nothing, so that clients of the version before read the config, too."""
+    plain = config.model_dump(mode="json")
+    return {
+        name: value
+        for name, value in plain.items()
+        if value or name not in {"repaired_model", "fixed_inputs"}
+    }
+
+
 def _config(
-    build: Build, model: Model, compiled: Job, engine_file: str, *, measured: bool
+    build: Build,
+    model: Model,
+    stages: Mapping[Stage, Job],
+    engine_file: str,
+    measured: bool,  # noqa: FBT001 - a field of the config
 ) -> EngineConfig:
+    compiled, repaired = stages[Stage.COMPILE], stages.get(Stage.REPAIR)
     target = Target.parse(compiled.target)
+    interface = interface_of(repaired.result if repaired else None) or model.interface
+    written = _repaired(stages)
     return EngineConfig(
         target=str(target),
         backend=target.backend,
         backend_version=compiled.backend_version or "",
         arch=target.arch,
         model=build.model_digest,
+        repaired_model=written["digest"] if written is not None else None,
+        fixed_inputs=BuildSpec.model_validate(build.spec).options.repair.fix_inputs,
         model_name=build.model_name,
-        inputs=model.interface["inputs"],
-        outputs=model.interface["outputs"],
+        inputs=interface["inputs"],
+        outputs=interface["outputs"],
         profiles=(compiled.recipe or {})["profiles"],
         measured=measured,
         engine_file=engine_file,

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
-from enginefarm.views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from storage import jobs
 from storage.database import Session
 from storage.models import Job, Model
 from tasks.plan import LiveNode, TargetPlan, able
-from tasks.recipe import Made, key_of, recipe_for
-from tasks.results import engine_of
+from tasks.recipe import key_of, recipe_for
+from tasks.results import Done, made_of, repairs_of
 from tasks.routing import queue_for
 
 _ABSENT = "(absent)"
@@ -33,7 +33,7 @@ class Explainer:
     plan: TargetPlan
     live: Sequence[LiveNode]
     explain: bool
-    _made: Made | None = field(default_factory=Made)
+    _done: dict[Stage, Done] | None = field(default_factory=dict)
 
     def target(self) -> PlannedTarget:
         """Return what would happen to each stage."""
@@ -50,8 +50,8 @@ class Explainer:
         target, version = self.plan.target, self.plan.version
         queue = None if control else queue_for(stage, target)
         nodes = [] if control or version is None else able(self.live, stage, target, version)
-        if version is None or self._made is None:
-            # The key of a later stage exists only once the engine does.
+        if version is None or self._done is None:
+            # The key of a later stage exists only once the model and the engine do.
             outcome = "wait" if version is None else "build"
             return PlannedJob(stage=stage, key=None, queue=queue, outcome=outcome, nodes=nodes)
         recipe = recipe_for(
@@ -60,12 +60,15 @@ class Explainer:
             target,
             version,
             {"digest": self.model.digest, "files": self.model.files},
-            self._made,
+            made_of(self._done),
         )
         key = key_of(recipe)
         known = jobs.succeeded_with_key(self.session, self.tenant_id, key)
         leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
-        self._made = None if known is None and stage is not Stage.CHECK else self._after(known, key)
+        if known is not None:
+            self._done[stage] = Done(key, known.result or {})
+        elif stage is not Stage.CHECK:
+            self._done = None
         return PlannedJob(
             stage=stage,
             key=key,
@@ -73,18 +76,9 @@ class Explainer:
             outcome=_outcome(known, leader, waits=not control and not nodes),
             source=leader.id if leader is not None else None,
             nodes=nodes,
+            repairs=repairs_of(known.result) if known is not None else [],
             miss=self._miss(stage, recipe) if self.explain and leader is None else None,
         )
-
-    def _after(self, known: Job | None, key: str) -> Made | None:
-        made = self._made or Made()
-        if known is None:
-            return made
-        if Stage(known.stage) is Stage.COMPILE:
-            return Made(engine=engine_of(known.result), compile_key=key)
-        if Stage(known.stage) is Stage.BENCHMARK:
-            return Made(engine=made.engine, compile_key=made.compile_key, benchmark_key=key)
-        return made
 
     def _miss(self, stage: Stage, recipe: dict[str, Any]) -> MissView:
         target = str(self.plan.target)

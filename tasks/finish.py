@@ -6,25 +6,29 @@ from typing import Any
 
 import structlog
 
-from enginefarm.errors import Failure, InvalidRequest
+from enginefarm.errors import Failure, InvalidRequest, Unavailable
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
-from storage import attempts, blobs, builds, jobs, nodes
+from storage import attempts, blobs, builds, jobs, lost, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
+from tasks.failing import fail_attempt
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
-from tasks.lifecycle import NODES_SPOILT, after_failure
-from tasks.messages import BUCKET_AWAY, FinishReply, FinishRequest, OutputFile
+from tasks.messages import (
+    BUCKET_AWAY,
+    INPUT_UNAVAILABLE,
+    FinishReply,
+    FinishRequest,
+    OutputFile,
+)
 from tasks.moves import locked, move
 from tasks.release import enqueue
 from tasks.results import check_storable
 
 _log = structlog.get_logger()
-MOST_DOUBLINGS = 5
-"""So that what was away for hours is not waited for for days."""
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
 
 
@@ -41,6 +45,8 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     message = _storable(message)
     log = message.log if message.log is not None and _is_there(farm, message.log) else None
     message = message.model_copy(update={"log": log})
+    gone = _lost_engine(farm, job_id, message.failure)
+    alone = _is_without_bucket(message.failure) and _answers(farm)
     with farm.database.transaction() as session:
         tenant = _tenant_of(session, job_id)
         builds.lock_tenant(session, tenant)
@@ -53,6 +59,10 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         )
         build = found[0] if found else builds.lock(session, job.build_id)
         message = _own_bytes_only(session, job, message)
+        if gone is not None:
+            lost.note(session, gone)
+        if alone:
+            _count_bucket_fault(session, farm.policy, job, message.failure)
         touched = _end(session, farm.policy, build, job, message)
         attempts.answer(session, job, message.attempt)
         state = job.state
@@ -107,6 +117,47 @@ def _is_there(farm: Farm, log: OutputFile) -> bool:
     return info is not None and info.size == log.size
 
 
+def _is_without_bucket(failure: Failure | None) -> bool:
+    return failure is not None and failure.blame is Blame.FARM and failure.code == BUCKET_AWAY
+
+
+def _lost_engine(farm: Farm, job_id: str, failure: Failure | None) -> str | None:
+    """Return the engine that a job was to measure if the bucket lacks it, and not the node.
+
+    Then the cache must not answer with it again.
+    """
+    if failure is None or failure.code != INPUT_UNAVAILABLE:
+        return None
+    with farm.database.transaction() as session:
+        job = jobs.find(session, job_id)
+        recipe = (job.recipe or {}) if job is not None else {}
+    digest: str | None = (recipe.get("engine") or {}).get("digest")
+    return digest if digest is not None and farm.objects.head(digest) is None else None
+
+
+def _answers(farm: Farm) -> bool:
+    """Tell whether the bucket answers the control plane: then it is away for the node alone."""
+    try:
+        farm.objects.ping()
+    except Unavailable:
+        return False
+    return True
+
+
+def _count_bucket_fault(
+    session: Session, policy: Policy, job: Job, failure: Failure | None
+) -> None:
+    """Hold it against a node, not its job, that it does not reach a bucket that others reach."""
+    if job.node_id is None or failure is None:
+        return
+    note = (
+        f"{policy.node_faults} times in a row it did not reach the bucket, which answered the "
+        f"farm: its own path to the bucket is broken; the last: {failure.message} {failure.why}"
+    )
+    if nodes.without_bucket(session, job.node_id, policy.node_faults, note):
+        _log.error("node_out_of_service", node=job.node_id, why=note)
+
+
 def _tenant_of(session: Session, job_id: str) -> str:
     job = jobs.find(session, job_id)
     return job.tenant_id if job is not None else ""
@@ -159,62 +210,6 @@ def _unasked() -> Failure:
         message="The node ended the attempt as cancelled, but nobody had cancelled it.",
         fix="The attempt is made again; bring the node to the farm's version.",
     )
-
-
-def fail_attempt(
-    session: Session, policy: Policy, build: Build, job: Job, failure: Failure
-) -> set[str]:
-    """Try a job again, or end it, by whose fault the failure is and how often it has failed.
-
-    A bucket that is away is held against nobody: the job waits for it, however long that takes.
-    """
-    if failure.blame is Blame.FARM and failure.code == BUCKET_AWAY:
-        _log.warning("attempt_without_bucket", job=job.id, build=build.id, attempt=job.attempt)
-        _try_again(session, policy, job, job.attempt)
-        return {build.id}
-    job.failures += 1
-    session.flush()
-    spoilt = attempts.failed_on(session, job)
-    goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
-    _count_fault(session, policy, job, failure, spoilt)
-    _log.info(
-        "attempt_failed",
-        job=job.id,
-        build=build.id,
-        attempt=job.attempt,
-        code=failure.code,
-        blame=str(failure.blame),
-        goal=str(goal),
-    )
-    if goal is JobState.QUEUED:
-        _try_again(session, policy, job, job.failures)
-        return {build.id}
-    if failure.blame is not Blame.PERSON:
-        failure = failure.model_copy(
-            update={"context": {**failure.context, "attempts": job.failures, "nodes": len(spoilt)}}
-        )
-    move(session, job, JobState.FAILED, failure=_dumped(failure))
-    return conclude(session, build, job)
-
-
-def _try_again(session: Session, policy: Policy, job: Job, times: int) -> None:
-    """Queue another attempt, after a pause that doubles each time up to a point."""
-    delay = policy.retry_backoff_s * 2 ** min(times - 1, MOST_DOUBLINGS)
-    enqueue(session, job, job.queue or "", attempt=job.attempt + 1, delay_s=delay)
-
-
-def _count_fault(
-    session: Session, policy: Policy, job: Job, failure: Failure, spoilt: frozenset[str]
-) -> None:
-    """Hold a fault against its node, until the job turns out to spoil every node it meets."""
-    if failure.blame is not Blame.NODE or job.node_id is None:
-        return
-    if len(spoilt) >= NODES_SPOILT:
-        nodes.forgive(session, spoilt)
-        return
-    note = f"{policy.node_faults} failures in a row; the last: {failure.message}"
-    if nodes.blame(session, job.node_id, policy.node_faults, note):
-        _log.error("node_out_of_service", node=job.node_id, why=note)
 
 
 def _result(message: FinishRequest) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Which stages a target goes through, and who could run them. Pure.
 
-A new stage (cast, calibrate) is added here and nowhere else.
+A new stage (cast, calibrate) is added here and nowhere else. One that writes a model hands it on to
+the next: see ``tasks.recipe.Made``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginefarm.errors import InvalidRequest, NotServed
-from enginefarm.spec import BuildSpec, Gate, Metric, Unmeasured
+from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
@@ -52,7 +53,14 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
     stages = wanted_stages(spec)
+    if spec.options.repair.mode is RepairMode.NONE:
+        stages = _without(Stage.REPAIR, stages)
     version = newest_version(nodes, target)
+    if version is not None and not able(nodes, Stage.REPAIR, target, version):
+        # Nodes of the version before know no repairs, and their builds go on as they did.
+        if spec.options.repair.asks:
+            raise _nobody_repairs(target)
+        stages = _without(Stage.REPAIR, stages)
     if version is None:
         if target.backend in NOT_IN_THIS_VERSION:
             raise _not_in_this_version(target)
@@ -64,9 +72,13 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
         return TargetPlan(target, version, stages, measured=True, reason=None)
     _refuse_unmeasurable(spec.gates, target, unmeasured_reason(nodes, target))
-    stages = tuple(stage for stage in stages if stage is not Stage.BENCHMARK)
+    stages = _without(Stage.BENCHMARK, stages)
     reason = unmeasured_reason(nodes, target)
     return TargetPlan(target, version, stages, measured=False, reason=reason)
+
+
+def _without(left_out: Stage, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    return tuple(stage for stage in stages if stage is not left_out)
 
 
 def wanted_stages(spec: BuildSpec) -> tuple[Stage, ...]:
@@ -152,6 +164,16 @@ def _not_in_this_version(target: Target) -> NotServed:
         why="Its name is kept for it, but no node of this version has code for it: to wait for one "
         "would not help.",
         fix=f"Choose one of {', '.join(known)}.",
+        target=str(target),
+    )
+
+
+def _nobody_repairs(target: Target) -> NotServed:
+    return NotServed(
+        f"Nobody can repair a model for {target} now.",
+        code="repair_not_served",
+        why="A repair is asked for, and no live node that builds for the target takes the stage.",
+        fix="Start a node of this version that takes the stage repair, or ask for no repair.",
         target=str(target),
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
+from enginefarm.repairs import passes_for
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
@@ -30,9 +31,14 @@ OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
 class Made:
     """What earlier stages of the same target have made, as far as they have run."""
 
+    model: dict[str, Any] | None = None
+    """The newest model that a stage has written; None while the original is the newest."""
+    inputs: tuple[str, ...] | None = None
+    """The names of that model's inputs."""
     engine: dict[str, Any] | None = None
     compile_key: str | None = None
     benchmark_key: str | None = None
+    repair_key: str | None = None
 
 
 def key_of(recipe: dict[str, Any]) -> str:
@@ -50,7 +56,9 @@ def recipe_for(
 ) -> dict[str, Any]:
     """Return the recipe of a stage of a build on a target.
 
-    ``model`` is ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``.
+    ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
+    works on the newest model that an earlier one has written; what is measured is always compared
+    with the original.
     """
     head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
@@ -63,8 +71,13 @@ def recipe_for(
             for profile in spec.profiles
         ],
     }
+    if stage is Stage.REPAIR:
+        return _repaired(spec, target) | built
     if stage is Stage.BENCHMARK:
         return head | built | _measured(spec, made)
+    if made.model is not None:
+        built["model"] = made.model
+        built["profiles"] = [_of_inputs(row, made.inputs) for row in built["profiles"]]
     if stage is Stage.CHECK:
         head["rules"] = CHECK_RULES
     given = spec.options.compile.model_dump(mode="json", exclude_none=True)
@@ -72,18 +85,46 @@ def recipe_for(
     return head | built | {"options": {name: given[name] for name in given if name in heard}}
 
 
-def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
+def _repaired(spec: BuildSpec, target: Target) -> dict[str, Any]:
+    """Name the backend and not the architecture: what is rewritten is the same for all of them."""
+    asked = spec.options.repair
     return {
+        "schema": RECIPE_SCHEMA,
+        "stage": str(Stage.REPAIR),
+        "backend": target.backend,
+        "passes": [row.model_dump() for row in passes_for(target.backend, asked)],
+        "asked": asked.model_dump(mode="json", exclude={"mode"}),
+        "synthetic": _synthetic(spec),
+    }
+
+
+def _of_inputs(profile: dict[str, Any], inputs: tuple[str, ...] | None) -> dict[str, Any]:
+    return {name: row for name, row in profile.items() if inputs is None or name in inputs}
+
+
+def _synthetic(spec: BuildSpec) -> dict[str, Any]:
+    return {name: row.model_dump(exclude_none=True) for name, row in spec.synthetic.items()}
+
+
+def _fixed(spec: BuildSpec) -> dict[str, Any]:
+    """Return what the original is fed with beside the engine's inputs, if there is any."""
+    fixed = spec.options.repair.fix_inputs
+    return {"fixed": {n: row.model_dump(mode="json") for n, row in fixed.items()}} if fixed else {}
+
+
+def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
+    return _fixed(spec) | {
         "engine": made.engine,
         "evaluation": spec.evaluation,
-        "synthetic": {n: s.model_dump(exclude_none=True) for n, s in spec.synthetic.items()},
+        "synthetic": _synthetic(spec),
         "seed": spec.seed,
         "options": spec.options.benchmark.model_dump(),
     }
 
 
 def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
-    return {
+    repaired = {} if made.repair_key is None else {"repair_key": made.repair_key}
+    return repaired | {
         "engine": made.engine,
         "compile_key": made.compile_key,
         "benchmark_key": made.benchmark_key,

@@ -22,7 +22,7 @@ from tasks.messages import NodeDescription
 from tasks.moves import move, tell
 from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
-from tasks.results import engine_of
+from tasks.results import Done, made_of
 from tasks.routing import queue_for
 
 _DESCRIPTION = TypeAdapter(NodeDescription)
@@ -40,13 +40,12 @@ def description_of(row: Node) -> NodeDescription:
 
 def made_by(its_jobs: Sequence[Job]) -> Made:
     """Return what the succeeded jobs of one target have made."""
-    done = {Stage(job.stage): job for job in its_jobs if job.state is JobState.SUCCEEDED}
-    compiled, measured = done.get(Stage.COMPILE), done.get(Stage.BENCHMARK)
-    return Made(
-        engine=engine_of(compiled.result) if compiled is not None else None,
-        compile_key=compiled.key if compiled is not None else None,
-        benchmark_key=measured.key if measured is not None else None,
-    )
+    done = {
+        Stage(job.stage): Done(job.key or "", job.result or {})
+        for job in its_jobs
+        if job.state is JobState.SUCCEEDED
+    }
+    return made_of(done)
 
 
 class Ground:
@@ -56,6 +55,8 @@ class Ground:
         """Know only which build it is."""
         self.session = session
         self.build = build
+        self.started: dict[str, Job] = {}
+        """The jobs that this transaction has let start, by key: not all are written yet."""
 
     @cached_property
     def spec(self) -> BuildSpec:
@@ -113,7 +114,7 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     session = ground.session
     stage, target = Stage(job.stage), Target.parse(job.target)
     if stage is not Stage.PUBLISH and not _has_a_node(ground, job, its_jobs):
-        return False
+        return job not in its_jobs  # dropped: the node that came does not do this stage
     recipe = ground.recipe(job, its_jobs)
     key = key_of(recipe)
     known = jobs.succeeded_with_key(session, job.tenant_id, key)
@@ -131,12 +132,15 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         )
         return True
     job.key, job.recipe, job.wait_until, job.note = key, recipe, None, None
-    leader = jobs.in_flight_with_key(session, job.tenant_id, key, but=job.id)
+    leader = ground.started.get(key) or jobs.in_flight_with_key(
+        session, job.tenant_id, key, but=job.id
+    )
     if leader is not None:
         job.joined_to = leader.id
         job.note = f"waits for the same work in build {leader.build_id}"
         tell(session, job)
         return False
+    ground.started[key] = job
     if stage is not Stage.PUBLISH:
         enqueue(session, job, queue_for(stage, target), attempt=1)
     return False
@@ -167,6 +171,8 @@ def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     spec, target = ground.spec, Target.parse(job.target)
     if job.backend_version is None:
         _plan_again(ground, its_jobs)
+    if job not in its_jobs:
+        return False
     if job.backend_version is not None and (
         job.stage != Stage.BENCHMARK
         or not waits_for_measure(spec, target)

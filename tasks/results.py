@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
+from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding
 from enginefarm.manifest import ENGINE_TYPES, safe_file_name
+from enginefarm.repair_report import RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
+from enginefarm.views import TensorView
+from tasks.recipe import Made
 
 ENGINE_ROLE = "engine"
+MODEL_ROLE, MODEL_FILE = "model", "model.onnx"
+MODEL_ROLES = frozenset({MODEL_ROLE, "external-data"})
 RESERVED_NAMES = frozenset(
     {"manifest.json", "config.json", "report.json", "provenance.sigstore.json"}
 )
 """Files that every artifact, or every folder it is installed in, has already."""
+
+
+_FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 
 class _CompileFacts(BaseModel):
@@ -36,6 +48,21 @@ class _BenchmarkFacts(BaseModel):
     versions: dict[str, str] = {}
 
 
+class _Interface(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    inputs: list[TensorView]
+    outputs: list[TensorView]
+
+
+class _RepairFacts(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    repair: RepairReport
+    interface: _Interface | None = None
+    versions: dict[str, str] = {}
+
+
 _MACHINE: TypeAdapter[Machine | None] = TypeAdapter(Machine | None)
 
 
@@ -46,6 +73,73 @@ def engine_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
     if row is None:
         return None
     return {name: row[name] for name in ("name", "digest", "size", "media_type")}
+
+
+def model_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the model that a stage has written, with its digest, if it has written one."""
+    outputs = (result or {}).get("outputs", [])
+    rows = [row for row in outputs if row["role"] in MODEL_ROLES]
+    if not any(row["role"] == MODEL_ROLE for row in rows):
+        return None
+    files = [
+        {name: row[name] for name in ("digest", "name", "size")}
+        for row in sorted(rows, key=lambda row: str(row["name"]))
+    ]
+    # As the digest of a model that a person sends: the same files are the same model.
+    return {"digest": digest_of(canonical_json({"files": files})), "files": files}
+
+
+def interface_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the inputs and outputs of the model that a stage has written, as its node saw them."""
+    told = (result or {}).get("facts", {}).get("interface")
+    return None if told is None or model_of(result) is None else dict(told)
+
+
+def input_names(result: dict[str, Any] | None) -> tuple[str, ...] | None:
+    """Return the names of the inputs of the model that a stage has written."""
+    told = interface_of(result)
+    return None if told is None else tuple(row["name"] for row in told["inputs"])
+
+
+def repairs_of(result: dict[str, Any] | None) -> list[str]:
+    """Return the names of the passes that changed the model, if the job repaired one."""
+    told = (result or {}).get("facts", {}).get("repair")
+    return [] if told is None else [row.name for row in RepairReport.model_validate(told).applied]
+
+
+def findings_of(result: dict[str, Any] | None, failure: dict[str, Any] | None) -> list[Finding]:
+    """Return what a check found, whether it let the build go on or not."""
+    told = (result or {}).get("facts") or (failure or {}).get("context") or {}
+    try:
+        return _FINDINGS.validate_python(told.get("findings") or [])
+    except ValidationError:
+        return []  # written by a node of another version; its failure is there as it came
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage that has succeeded: its key, and what it made."""
+
+    key: str
+    result: dict[str, Any]
+
+
+def made_of(done: Mapping[Stage, Done]) -> Made:
+    """Return what the stages of one target that have succeeded have made.
+
+    Whichever stage writes a model, repair today: the newest is what the next one gets.
+    """
+    keys = {stage: row.key for stage, row in done.items()}
+    writers = [done[stage] for stage in Stage if stage in done and model_of(done[stage].result)]
+    newest = writers[-1].result if writers else None
+    return Made(
+        model=model_of(newest),
+        inputs=input_names(newest),
+        repair_key=keys.get(Stage.REPAIR),
+        engine=engine_of(done[Stage.COMPILE].result) if Stage.COMPILE in done else None,
+        compile_key=keys.get(Stage.COMPILE),
+        benchmark_key=keys.get(Stage.BENCHMARK),
+    )
 
 
 def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
@@ -60,7 +154,9 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
         reserved = RESERVED_NAMES & {name.lower() for name in names}
         _require(not reserved, f"an output is called {min(reserved, default='')}")
         _MACHINE.validate_python(result["machine"])
-        if stage is Stage.COMPILE:
+        if stage is Stage.REPAIR:
+            _check_repair(result)
+        elif stage is Stage.COMPILE:
             _check_engine(target, result)
         elif stage is Stage.BENCHMARK:
             facts = _BenchmarkFacts.model_validate(result["facts"])
@@ -98,6 +194,17 @@ def _require_text(value: object) -> None:
     elif isinstance(value, list | tuple):
         for part in value:
             _require_text(part)
+
+
+def _check_repair(result: dict[str, Any]) -> None:
+    facts = _RepairFacts.model_validate(result["facts"])
+    roles = [row["role"] for row in result["outputs"]]
+    written = roles.count(MODEL_ROLE)
+    names = [row["name"] for row in result["outputs"] if row["role"] == MODEL_ROLE]
+    _require(written <= 1, f"{written} models were uploaded instead of one")
+    _require(written == 0 or names == [MODEL_FILE], f"the model is not called {MODEL_FILE}")
+    _require((written == 1) is facts.repair.changed, "the report and the files tell two stories")
+    _require((written == 1) is (facts.interface is not None), "the interface is not as the files")
 
 
 def _check_engine(target: Target, result: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from enginefarm.state import Stage
 from enginefarm.target import ARCHITECTURES, Target
 from tasks.messages import BackendDescription, NodeDescription
 
-NODE_STAGES = (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
+NODE_STAGES = (Stage.REPAIR, Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
 """Stages that run on nodes; ``publish`` runs in the control plane."""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import hex_of
 from enginefarm.manifest import Manifest
+from enginefarm.repair_report import PassReport
 
 BUILD_TYPE = "https://enginefarm.invalid/buildtypes/engine/v1"
 
@@ -30,6 +31,9 @@ class Facts:
     backend: str
     backend_version: str
     model: dict[str, Any]
+    repair_recipe: dict[str, Any] | None
+    repaired_files: Sequence[dict[str, Any]]
+    applied: Sequence[PassReport]
     compile_recipe: dict[str, Any]
     benchmark_recipe: dict[str, Any] | None
     gates: Sequence[str]
@@ -58,10 +62,32 @@ def statement_for(manifest: Manifest, facts: Facts) -> dict[str, Any]:
                     },
                 },
                 "metadata": _metadata(facts),
-                "enginefarm_worker": {"reported": facts.worker},
-            },
+                "enginefarm_worker": {"reported": facts.worker} | _applied(facts),
+            }
+            | _byproducts(facts),
         },
     }
+
+
+def _repaired(facts: Facts) -> list[dict[str, Any]]:
+    """Return the files that the engine was compiled from, if they are not the original's."""
+    return [
+        {"name": f"repaired/{file['name']}", "digest": {"sha256": hex_of(file["digest"])}}
+        for file in facts.repaired_files
+    ]
+
+
+def _byproducts(facts: Facts) -> dict[str, Any]:
+    return {"byproducts": _repaired(facts)} if facts.repaired_files else {}
+
+
+def _applied(facts: Facts) -> dict[str, Any]:
+    """Return the repairs that the node says have changed the model, if any has."""
+    rows = [
+        {"name": row.name, "version": row.version, "exactness": str(row.exactness)}
+        for row in facts.applied
+    ]
+    return {"repairs": rows} if rows else {}
 
 
 def _metadata(facts: Facts) -> dict[str, str]:
@@ -85,6 +111,10 @@ def _definition(facts: Facts) -> dict[str, Any]:
         for file in facts.model["files"]
     ]
     dependencies.append({"uri": f"pkg:generic/{facts.backend}@{facts.backend_version}"})
+    # What the compiler read: made on the way, and an input of the step that made the engine.
+    dependencies += _repaired(facts)
+    if facts.repair_recipe is not None:
+        external["repair"] = facts.repair_recipe["asked"]
     if facts.benchmark_recipe is not None:
         external["measurement"] = {
             name: facts.benchmark_recipe[name]
@@ -97,7 +127,8 @@ def _definition(facts: Facts) -> dict[str, Any]:
     return {
         "buildType": BUILD_TYPE,
         "externalParameters": external,
-        "internalParameters": {"attempt": facts.attempt},
+        "internalParameters": {"attempt": facts.attempt}
+        | ({} if facts.repair_recipe is None else {"passes": facts.repair_recipe["passes"]}),
         "resolvedDependencies": dependencies,
     }
 

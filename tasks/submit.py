@@ -8,16 +8,20 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
+from enginefarm.fixed import with_fixed
+from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import PlanView, TensorView
+from enginefarm.views import (
+    TensorView,
+)
 from storage import builds, catalogue, events, jobs
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Build, Job, Model
 from tasks import quotas
-from tasks.admission import check_spec
+from tasks.admission import check_fixed, check_spec
 from tasks.datasets import check_against
 from tasks.explain import Explainer
 from tasks.farm import Policy
@@ -128,8 +132,11 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
         InvalidProfile, InvalidDataset, InvalidRequest: they do not fit.
     """
     model = catalogue.get_model(session, tenant_id, spec.model)
-    inputs = [TensorView.model_validate(row) for row in model.interface["inputs"]]
+    declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
     outputs = [row["name"] for row in model.interface["outputs"]]
+    check_fixed(spec, declared)
+    # What is fixed is no longer given: neither by a profile nor by a dataset.
+    inputs = with_fixed(declared, spec.options.repair.fix_inputs)
     check_spec(spec, [row.name for row in inputs], outputs)
     check_profiles(inputs, spec.profiles)
     if spec.evaluation is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,21 @@ from pydantic import TypeAdapter
 
 from enginefarm.errors import JobFailed
 from enginefarm.report import AccuracyReport, LatencyReport
-from enginefarm.spec import BenchmarkOptions, Profile, SyntheticInput
+from enginefarm.spec import BenchmarkOptions, FixedInput, Profile, SyntheticInput
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
 from workers.backends.base import Backend, ModelSource, ProgressSink, Runner
 from workers.diagnosis import shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
+from workers.measurement.original import Original
 from workers.measurement.refusals import inputs_rejected, output_missing
 from workers.measurement.timing import Stopped, measure
 from workers.reporting import PartSink
 
 SYNTHETIC_BATCHES = 4
 LATENCY_SHARE = 0.7
+FIXED: TypeAdapter[dict[str, FixedInput]] = TypeAdapter(dict[str, FixedInput])
 SYNTHETIC: TypeAdapter[dict[str, SyntheticInput]] = TypeAdapter(dict[str, SyntheticInput])
 
 
@@ -44,6 +46,7 @@ class Request:
     synthetic: Mapping[str, SyntheticInput]
     seed: int
     options: BenchmarkOptions
+    fixed: Mapping[str, FixedInput] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -58,6 +61,7 @@ class Request:
             synthetic=SYNTHETIC.validate_python(recipe.get("synthetic") or {}),
             seed=int(recipe.get("seed") or 0),
             options=BenchmarkOptions.model_validate(recipe.get("options") or {}),
+            fixed=FIXED.validate_python(recipe.get("fixed") or {}),
         )
 
     @property
@@ -176,7 +180,7 @@ def _first(request: Request, engine: Runner, profile: Profile | None) -> inputs.
 def _reference(request: Request) -> Runner:
     from workers.backends.onnxruntime import open_reference
 
-    return open_reference(request.source.path)
+    return Original(open_reference(request.source.path), request.fixed)
 
 
 def _run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> JobFailed:
@@ -256,7 +260,9 @@ def _compare(
     except Exception as error:
         raise inputs_rejected(request.dataset is not None, str(error)) from error
     try:
-        found = engine.run(feeds)
+        names = {view.name for view in engine.inputs}
+        # An input that nothing reads may have been removed from what was built.
+        found = engine.run({name: array for name, array in feeds.items() if name in names})
     except Exception as error:
         raise _run_failure(request, feeds, error) from error
     by_name = {view.name: array for view, array in zip(engine.outputs, found, strict=True)}

@@ -1,4 +1,4 @@
-"""The stages a child runs: check, compile, benchmark; a runtime is imported when one runs."""
+"""What a child runs: repair, check, compile, benchmark; a runtime is imported when one runs."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
     sink.report(None, "loading the runtime")
     backend = _open(job)
     stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
+        Stage.REPAIR: repair_model,
         Stage.CHECK: check,
         Stage.COMPILE: compile_model,
         Stage.BENCHMARK: benchmark_engine,
@@ -80,6 +81,14 @@ def source_of(job: ChildJob) -> ModelSource:
         if job.stage is not Stage.BENCHMARK
         else CompileOptions(),
     )
+
+
+def repair_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+    """Mend what is known to keep a backend from building a model, each change proven."""
+    from workers.repair import stage
+
+    del backend  # the key names its version; the passes do not ask it
+    return stage.repair_model(job, sink)
 
 
 def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:

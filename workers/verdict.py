@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enginefarm.errors import Failure
 from enginefarm.state import Blame
+from workers import ends
 from workers.sandbox import Ending, Limits, Outcome
 
 GIB = 1 << 30
@@ -43,6 +44,8 @@ def with_last_words(failure: Failure, log: str) -> Failure:
 
 def no_result(outcome: Outcome) -> Failure:
     """Return the failure of a child that left without a word."""
+    if outcome.returncode == ends.NO_ROOM_STATUS:
+        return ends.no_room("There was none even for the job's result.")
     return Failure(
         code="child_failed",
         blame=Blame.NODE,

@@ -35,6 +35,7 @@ CHOSEN: dict[object, dict[str, object]] = {
 }
 NEEDED: dict[object, dict[str, object]] = {
     spec.Gate: {"at_least": 0.99},
+    spec.FixedInput: {"value": 16000, "shape": [1]},
     spec.SyntheticInput: {"low": -1.0, "high": 1.0, "value": None},
 }
 

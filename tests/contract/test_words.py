@@ -13,7 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 import enginefarm
-from enginefarm import errors, manifest, report, spec, views
+from enginefarm import errors, manifest, report, spec, upload, views
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
@@ -47,7 +47,7 @@ FARM_ONLY = {
 
 DATA = [
     each
-    for module in (errors, manifest, messages, report, spec, views)
+    for module in (errors, manifest, messages, report, spec, upload, views)
     for each in vars(module).values()
     if isinstance(each, type)
     and issubclass(each, BaseModel)
@@ -147,7 +147,11 @@ def test_a_build_that_was_recorded_long_ago_has_the_recipe_and_key_it_had(
 
 def test_what_was_recorded_covers_every_stage_of_every_target_of_the_build() -> None:
     assert [_job(number) for number in range(len(RECORDED["jobs"]))] == [
-        (target, str(stage)) for target in RECORDED["sent"]["targets"] for stage in Stage
+        (target, str(stage))
+        for target in RECORDED["sent"]["targets"]
+        for stage in Stage
+        # Its key names the passes of the farm's own version: test_recipe.py is about it.
+        if stage is not Stage.REPAIR
     ]
 
 

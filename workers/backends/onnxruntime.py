@@ -22,7 +22,7 @@ from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
 from workers.backends import graph
 from workers.backends.base import Array, Compiled, ModelSource, ProgressSink
-from workers.diagnosis import Runtime, diagnose, failure_of, shorten
+from workers.diagnosis import Runtime, diagnose, failure_of, refuse_node_fault, shorten
 
 LEVELS = {
     GraphOptimization.NONE: ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -43,7 +43,13 @@ ONLY_HERE = (
 
 
 def open_backend() -> OnnxRuntime:
-    """Return the backend, its runtime imported."""
+    """Return the backend, its runtime imported and, where it is built for GPUs, CUDA's libraries.
+
+    Without them loaded the CUDA provider opens no session unless the machine's own loader finds
+    them; where none are, it still does not, and says so.
+    """
+    if CUDA in ort.get_available_providers():
+        ort.preload_dlls()
     return OnnxRuntime()
 
 
@@ -76,7 +82,9 @@ class OnnxRuntime:
         except JobFailed:
             raise
         except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
-            return [_finding(graph.without_folder(str(error), source.path))]
+            said = graph.without_folder(str(error), source.path)
+            refuse_node_fault(said, Runtime.ONNXRUNTIME, source.target)
+            return [_finding(said)]
         return []
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
@@ -93,6 +101,7 @@ class OnnxRuntime:
         except JobFailed:
             raise
         except Exception as error:
+            _require_room(part)
             raise failure_of(
                 [str(error)],
                 Runtime.ONNXRUNTIME,
@@ -120,6 +129,16 @@ class OnnxRuntime:
                 code="engine_load_failed",
                 message="ONNX Runtime does not load the engine.",
             ) from error
+
+
+def _require_room(part: Path) -> None:
+    """See whether the disk takes more: the runtime speaks of a full one as of a bad model.
+
+    Raises:
+        OSError: it does not.
+    """
+    with part.open("ab") as stream:
+        stream.write(bytes(1 << 20))
 
 
 class SessionRunner:
@@ -155,7 +174,8 @@ def _session_options(threads: int) -> ort.SessionOptions:
 
 def _open(path: Path, target: Target, options: ort.SessionOptions) -> ort.InferenceSession:
     wanted = [CPU] if target.arch == "cpu" else [CUDA, CPU]
-    session = ort.InferenceSession(str(path), options, providers=wanted)
+    # A GPU that is full must be a failure that says so, not a session on the CPU.
+    session = ort.InferenceSession(str(path), options, providers=wanted, enable_fallback=0)
     if session.get_providers()[0] != wanted[0]:
         raise JobFailed(
             f"ONNX Runtime does not run on {target.arch} here.",

@@ -106,10 +106,12 @@ class TensorRTRTX:
         config = self._configure(builder, source, progress_sink)
         target = out / self.engine_file
         part = target.with_suffix(".part")
+        troubles: list[OSError] = []
         with part.open("wb") as stream:
-            done = builder.build_serialized_network_to_stream(
-                network, config, _make_writer(trt, stream)
-            )
+            writer = _make_writer(trt, stream, troubles)
+            done = builder.build_serialized_network_to_stream(network, config, writer)
+        if troubles:
+            raise troubles[0]  # the runtime keeps it to itself, and may say that all is well
         if progress_sink.stopping:
             raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
         if not done:
@@ -163,13 +165,17 @@ class TensorRTRTX:
         return config
 
 
-def _make_writer(trt: ModuleType, stream: BinaryIO) -> Any:  # noqa: ANN401 - the runtime's class
+def _make_writer(trt: ModuleType, stream: BinaryIO, troubles: list[OSError]) -> Any:  # noqa: ANN401 - the runtime's class
     class Writer(trt.IStreamWriter):  # type: ignore[name-defined,misc]  # a class of a module handed over
         def __init__(self) -> None:
             trt.IStreamWriter.__init__(self)
 
         def write(self, data: bytes) -> int:
-            return stream.write(data)
+            try:
+                return stream.write(data)
+            except OSError as error:
+                troubles.append(error)
+                return 0
 
     return Writer()
 

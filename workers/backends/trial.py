@@ -16,8 +16,9 @@ import numpy as np
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, error_finding, note_finding
 from enginefarm.spec import Profile, ShapeRange
+from enginefarm.target import Target
 from workers.backends.base import Runner
-from workers.diagnosis import Runtime, diagnose, shorten
+from workers.diagnosis import Runtime, diagnose, refuse_node_fault, shorten
 from workers.measurement import inputs
 
 MOST_ELEMENTS = 4_000_000
@@ -54,8 +55,12 @@ class _Tried:
         return row is not None and row.code in _NEVER_THE_VALUES
 
 
-def trial_runs(runner: Runner, profiles: Sequence[Profile]) -> list[Finding]:
-    """Run at min, opt and max of every profile, up to the first profile that does not fit."""
+def trial_runs(runner: Runner, profiles: Sequence[Profile], target: Target) -> list[Finding]:
+    """Run at min, opt and max of every profile, up to the first profile that does not fit.
+
+    Raises:
+        JobFailed: the node is to blame for what did not run: its memory ran out, say.
+    """
     found: list[Finding] = []
     for number, profile in enumerate(profiles):
         tried = {
@@ -66,6 +71,8 @@ def trial_runs(runner: Runner, profiles: Sequence[Profile]) -> list[Finding]:
             for which, result in tried.items()
             if result.too_large
         ]
+        for result in tried.values():
+            refuse_node_fault(result.said or "", Runtime.ONNXRUNTIME, target)
         for which, result in tried.items():
             if _is_at_fault(runner, result, tried):
                 return [*found, _finding(runner, f"profile {number}, {which}", result, tried)]

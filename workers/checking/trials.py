@@ -37,7 +37,7 @@ def try_original(subject: Subject, source: ModelSource, rules: Sequence[Finding]
             return []  # the backend has said so
         said = shorten(without_folder(str(error), source.path), 200)
         return [_not_tried(f"ONNX Runtime does not open it: {said}")]
-    found = trial.trial_runs(runner, subject.agreed_profiles)
+    found = trial.trial_runs(runner, subject.agreed_profiles, source.target)
     if not stops(found) and source.target.arch != "cpu":
         found += beyond_half(subject, source, runner)
     return found

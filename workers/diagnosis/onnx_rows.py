@@ -109,10 +109,11 @@ ROWS: tuple[Row, ...] = (
         ORT,
     ),
     Row(
+        # ONNX Runtime's arenas say the same of the host's memory and of a GPU's.
         r"bad_alloc|Failed to allocate memory|failed to allocate",
         "out_of_memory",
-        "Memory ran out.",
-        "Reduce the profile's max, or use a larger node.",
+        "Memory ran out: the GPU's, where the job ran on one, else the host's.",
+        "See what else runs there, reduce the profile's max, or use a larger node.",
         ORT,
         Blame.NODE,
     ),

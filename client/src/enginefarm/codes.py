@@ -1,15 +1,16 @@
 """Every error code, and what it means. A code never changes its meaning; programs rely on it.
 
-What to do about each is in ``docs/use/errors.md``. Tests hold both against the source: every code
-that can be given is here, and nothing else. The table is in alphabetical order.
+What to do about each is in ``docs/use/errors.md``; tests hold both against the source. In order.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from enginefarm.upload_codes import UPLOAD_CODES
+
 # Each line is one sentence and stands in the documentation as it is here.
-CODES: Final[dict[str, str]] = {
+_CODES: dict[str, str] = {
     "activations_beyond_fp16": "A tensor inside the model is larger than fp16 can hold; a note.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
@@ -20,9 +21,10 @@ CODES: Final[dict[str, str]] = {
     "backend_not_in_version": "This version of the farm has no code for the backend.",
     "backend_version_differs": "The node has another backend version than the job names.",
     "bad_file_name": "The name of a file is no plain name, or one that the farm uses itself.",
-    "bad_multipart": "The multipart body cannot be read.",
     "benchmark_window": "The shortest benchmark is longer than the longest.",
     "blob_corrupt": "The bucket holds other bytes than the digest says.",
+    "blob_expired": "The engine of a quarantined artifact was removed by the operator's rule.",
+    "blob_lost": "The bucket no longer has a blob that rows refer to.",
     "blob_missing": "The bucket lacks a blob that was said to be there.",
     "blob_not_published": "No published artifact has this blob, and the key may only deploy.",
     "blob_size": "A blob has another size than was said.",
@@ -46,6 +48,7 @@ CODES: Final[dict[str, str]] = {
     "database_away": "The database does not answer.",
     "dataset_dtype": "An array's type is not the input's, or is no plain number.",
     "dataset_empty": "The dataset has no array or no sample.",
+    "dataset_expired": "The dataset was removed by the operator's rule, since nothing used it.",
     "dataset_missing": "There is no such dataset file on this machine.",
     "dataset_missing_input": "The dataset lacks an input of the model.",
     "dataset_name": "An array's name is a path, is given twice, or cannot be shown.",
@@ -66,7 +69,6 @@ CODES: Final[dict[str, str]] = {
     "driver_too_old": "The node's NVIDIA driver is too old, or its GPU is not visible.",
     "empty_file": "The model file has 0 bytes.",
     "empty_graph": "The model has no graph, no node or no output: there is nothing to build.",
-    "empty_upload": "The request came without a file.",
     "engine_incompatible": "The engine was built for another runtime version or architecture.",
     "engine_interface_differs": "The engine's inputs and outputs are not the model's.",
     "engine_load_failed": "The runtime does not load the engine that was built.",
@@ -90,14 +92,16 @@ CODES: Final[dict[str, str]] = {
     "farm_running": "A local farm uses this folder already.",
     "farm_timeout": "The farm takes too long to answer.",
     "farm_unreachable": "There is no answer at the farm's address.",
+    "farm_was_away": "The farm was away for longer than the attempt's lease.",
     "file_digest_mismatch": "A file does not hold the bytes that were signed.",
     "file_missing": "A file of the artifact is missing.",
     "file_not_plain": "A file of the artifact is a link, a folder or a device.",
-    "file_not_referenced": "A file was sent that the model does not refer to.",
     "file_too_long": "A file is longer than what was signed.",
     "file_truncated": "A file is shorter than what was signed.",
     "file_unexpected": "The folder holds a file that nobody has signed.",
     "findings_cut": "There are more findings than are listed; a note.",
+    "fix_shape": "An input cannot be fixed to this shape, or not without one.",
+    "fix_value": "An input cannot be fixed to a value of this type.",
     "gate_bounds": "No value can meet the gate.",
     "gate_not_met": "The engine missed a gate; it is quarantined and not published.",
     "gate_target_unknown": "A gate names a target that the build does not build.",
@@ -108,6 +112,7 @@ CODES: Final[dict[str, str]] = {
     "handed_back": "The node was told to stop and gave the job back.",
     "idempotency_key_reused": "The idempotency key was used for another build.",
     "illegal_move": "A job cannot go from the state it is in to the one asked for.",
+    "input_fixed": "An input is fixed to a value and given all the same.",
     "input_missing": "The job came without one of its files.",
     "input_not_made": "The client cannot make up values for an input of this type.",
     "input_unavailable": "The node could not fetch a file of its job.",
@@ -137,9 +142,9 @@ CODES: Final[dict[str, str]] = {
     "key_unexpected": "The farm names a signing key that was not expected.",
     "key_unknown": "The access key is not known, or the signing key is not trusted.",
     "lease_lost": "The node speaks for a job that is no longer its own.",
-    "lfs_pointer": "The file is a Git LFS pointer, not the model.",
     "local_farm": "The local farm cannot do what was asked.",
     "local_io": "This machine cannot read or write a file.",
+    "log_expired": "The log of the attempt was removed by the operator's rule.",
     "loop_unbounded": "A Loop ends only when the data says so; a warning.",
     "manifest_digest_mismatch": "The manifest is not the one of this digest.",
     "manifest_invalid": "The manifest cannot be used.",
@@ -151,6 +156,7 @@ CODES: Final[dict[str, str]] = {
     "migrations_differ": "The migrations and the rows do not agree.",
     "missing_field": "A field that must be given is missing.",
     "mixed_types": "An operator mixes data types, which the compiler does not convert.",
+    "model_expired": "The model was removed by the operator's rule, since nothing used it.",
     "model_missing": "There is no such model file on this machine.",
     "model_too_complex": "The model has more tensors, names or fields than the farm looks at.",
     "model_too_large": "The model is too large for this backend's engine file.",
@@ -168,7 +174,6 @@ CODES: Final[dict[str, str]] = {
     "not_found": "There is nothing of that name for this tenant.",
     "not_measurable_here": "The node cannot run this engine.",
     "not_storable": "The request holds what the database cannot keep.",
-    "one_model_file": "The request has no `.onnx` file, or several.",
     "operator_fragile": "The compiler builds few forms of the operator; a warning.",
     "operator_mistaken": "The compiler takes another domain's operator for ONNX's; a warning.",
     "opset_missing": "The model names no operator set; its end may be missing.",
@@ -179,9 +184,9 @@ CODES: Final[dict[str, str]] = {
     "output_shape_differs": "The engine's output has another shape than the original's.",
     "outside_profile": "A shape lies outside of the profiles that the engine was built for.",
     "parser_refused": "The compiler does not take the model and gives no reason.",
+    "passes_differ": "The node has other repairs than the job names, or other versions of them.",
     "payload_type_wrong": "The attestation holds something else than a statement.",
     "pending_too_long": "No node took the job in time.",
-    "pickle_refused": "The file is a Python pickle, which is a program.",
     "precision_not_on_architecture": "The model uses a number type that the architecture lacks.",
     "precondition_failed": "The blob does not have the ETag that was named.",
     "predicate_type_wrong": "The signed statement is not a build's provenance.",
@@ -207,11 +212,13 @@ CODES: Final[dict[str, str]] = {
     "quota_exceeded": "The tenant has as much in the farm as it may have.",
     "quota_jobs": "The tenant would have more unfinished jobs than it may have.",
     "range_not_satisfiable": "The range lies outside of the blob.",
+    "repair_not_served": "A repair is asked for, and no live node takes the stage.",
     "report_missing": "The farm shows no report of the artifact.",
     "result_invalid": "What the node says of its job cannot be used.",
     "running_limit": "The job ran longer than it may.",
     "runtime_refused": "The runtime refuses the model, in words that the farm does not know.",
     "scope_missing": "The access key may not do this.",
+    "scratch_full": "The node has no room for the job's files.",
     "service_failed": "A service of the local farm ended.",
     "service_missing": "A service of the local farm is not installed.",
     "service_not_ready": "A service of the local farm did not answer in time.",
@@ -229,7 +236,6 @@ CODES: Final[dict[str, str]] = {
     "signing_key_revoked": "The signing key was revoked.",
     "signing_key_unfit": "The signing key cannot be used.",
     "silent_limit": "The job said nothing for longer than it may.",
-    "spool_full": "The farm has no room to take the upload in.",
     "stage_error": "The job stopped on an error that nobody expected.",
     "stage_unknown": "The node does not know the stage.",
     "statement_invalid": "The signed statement cannot be read.",
@@ -288,3 +294,5 @@ CODES: Final[dict[str, str]] = {
     "workspace_too_small": "No implementation of a step fits, mostly for lack of workspace.",
     "zero_size_tensor": "A tensor inside the model has no element; a note.",
 }
+
+CODES: Final[dict[str, str]] = dict(sorted((_CODES | UPLOAD_CODES).items()))

@@ -14,12 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 
 from enginefarm.digest import Digest, canonical_json, digest_of
 from enginefarm.errors import VerificationFailed
+from enginefarm.spec import FixedInput
 
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 ARTIFACT_TYPE = "application/vnd.enginefarm.engine.v1"
 CONFIG_TYPE = "application/vnd.enginefarm.engine.config.v1+json"
 REPORT_TYPE = "application/vnd.enginefarm.report.v1+json"
 CHECK_TYPE = "application/vnd.enginefarm.check.v1+json"
+REPAIR_TYPE = "application/vnd.enginefarm.repair.v1+json"
+MODEL_TYPE = "application/octet-stream"
 LOG_TYPE = "text/plain; charset=utf-8"
 ENGINE_TYPES = {
     "onnxruntime": "application/vnd.enginefarm.onnxruntime.model.v1",
@@ -148,6 +151,10 @@ class EngineConfig(BaseModel):
     backend_version: str
     arch: str
     model: Digest
+    repaired_model: Digest | None = None
+    """What was built, if it is not the original; the inputs and outputs are its own."""
+    fixed_inputs: dict[str, FixedInput] = {}
+    """What the model takes and the engine does not: what each of them always is."""
     model_name: str
     inputs: list[dict[str, JsonValue]]
     outputs: list[dict[str, JsonValue]]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from enginefarm.onnx_refusals import bad_external, invalid_graph, too_complex
 from enginefarm.protobuf_wire import BYTES, VARINT, Field, Wire, WireError, low32, signed
-from enginefarm.views import TensorView
+from enginefarm.tensor import TensorView
 
 # By their number in TensorProto.DataType; with the bits that one element takes.
 _DTYPES = (

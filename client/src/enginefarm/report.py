@@ -1,10 +1,11 @@
-"""Reports: accuracy and latency as data, schema version 2.
+"""Reports: repairs, accuracy and latency as data, schema version 3.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
-that were measured before schema 2, so look at whether ``cosine_worst`` is there.
+that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
+``repair``.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from enginefarm.repair_report import RepairReport
 from enginefarm.target import Target
 
-REPORT_SCHEMA = 2
+REPORT_SCHEMA = 3
 
 
 class _Data(BaseModel):
@@ -156,6 +158,11 @@ class BuildReport(_Data):
     model: str
     measured: bool
     reason: str | None = Field(default=None, description="Why nothing was measured.")
+    repair: RepairReport | None = None
+    repair_reason: str | None = Field(default=None, description="Why no repair was tried.")
+    repaired_model: str | None = Field(
+        default=None, description="The model that was built, if it is not the original."
+    )
     compile: CompileReport
     compile_machine: Machine | None = None
     latency: list[LatencyReport] = []

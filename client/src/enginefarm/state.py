@@ -11,6 +11,7 @@ from enum import StrEnum
 class Stage(StrEnum):
     """A step of a build on one target, in the order in which they run."""
 
+    REPAIR = "repair"
     CHECK = "check"
     COMPILE = "compile"
     BENCHMARK = "benchmark"
@@ -71,6 +72,22 @@ class NodeState(StrEnum):
     DRAINING = "draining"
     OFFLINE = "offline"
     OUT_OF_SERVICE = "out_of_service"
+
+
+class UploadState(StrEnum):
+    """Where an upload in parts stands."""
+
+    OPEN = "open"
+    VERIFYING = "verifying"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return self not in {UploadState.OPEN, UploadState.VERIFYING}
 
 
 class Blame(StrEnum):

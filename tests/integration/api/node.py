@@ -9,6 +9,7 @@ import httpx
 
 from enginefarm.digest import digest_of
 from enginefarm.manifest import ENGINE_TYPES
+from enginefarm.repair_report import RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Percentiles
 from enginefarm.state import JobState, Stage
 from storage import jobs
@@ -23,6 +24,7 @@ from tasks.messages import (
     NodeDescription,
     UploadsReply,
 )
+from tasks.routing import NODE_STAGES
 from tests.integration.api.served import TOKEN, Served
 
 ENGINE = b"an engine of a few bytes"
@@ -43,7 +45,7 @@ def description(*backends: BackendDescription) -> NodeDescription:
                 name="onnxruntime", version=VERSION, builds=["cpu"], measures=["cpu"]
             )
         ],
-        stages=[Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK],
+        stages=list(NODE_STAGES),
         farm_version="0.1.0",
     )
 
@@ -152,9 +154,12 @@ class Node:
 def facts(stage: Stage) -> dict[str, Any]:
     """Return what a stage reports when all is well."""
     versions = {"onnxruntime": VERSION}
+    if stage is Stage.REPAIR:
+        report = RepairReport(passes=[], changed=False, nodes_before=1, nodes_after=1, seconds=0)
+        return {"repair": report.model_dump(), "versions": versions}
     if stage is Stage.COMPILE:
-        report = CompileReport(seconds=0.1, engine_bytes=len(ENGINE), peak_memory_bytes=1)
-        return {"compile": report.model_dump(), "versions": versions}
+        made = CompileReport(seconds=0.1, engine_bytes=len(ENGINE), peak_memory_bytes=1)
+        return {"compile": made.model_dump(), "versions": versions}
     if stage is Stage.BENCHMARK:
         accuracy = AccuracyReport(
             reference="the model itself",

@@ -53,7 +53,7 @@ def test_a_person_submits_watches_and_a_deployer_pulls_what_was_signed(
     assert plan.targets[0].jobs[0].outcome == "build"
     assert [event.kind for event in seen] == ["snapshot"]
     assert [item.id for item in page.items] == [build.id]
-    assert log == "all of check\n"
+    assert log == "all of repair\n"
     with FarmClient(api.url, api.key(Scope.DEPLOY)) as farm:
         keys = farm.trust().keys
         installed = pull(

@@ -94,7 +94,12 @@ def test_a_watcher_sees_snapshot_moves_progress_and_the_end(
     assert ("job", "compile", "running") in told(seen)
     assert ("job", "publish", "succeeded") in told(seen)
     progress = [event for event in seen if event.kind == "progress"]
-    assert {event.data["phase"] for event in progress} == {"check", "compile", "benchmark"}
+    assert {event.data["phase"] for event in progress} == {
+        "repair",
+        "check",
+        "compile",
+        "benchmark",
+    }
     assert all(event.job is not None for event in progress)
     numbers = [int(event.id.split(".")[0]) for event in seen]
     assert numbers == sorted(numbers)

@@ -29,7 +29,12 @@ def test_a_node_that_enrols_gets_its_queues_and_is_listed(api: Served) -> None:
         beat = node.post("beat", {"running": []})
         listed = client.get("/v1/nodes").json()
 
-    assert node.enrolled.queues == ["benchmark.cpu", "check.cpu", "compile.cpu"]
+    assert node.enrolled.queues == [
+        "benchmark.cpu",
+        "check.cpu",
+        "compile.cpu",
+        "repair.cpu",
+    ]
     assert beat.json()["queues"] == node.enrolled.queues
     assert [(row["name"], row["state"], row["cores"]) for row in listed] == [
         ("node-1", "active", 2)

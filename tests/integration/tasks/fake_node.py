@@ -10,7 +10,7 @@ import httpx
 
 from enginefarm.digest import digest_of
 from enginefarm.errors import Failure
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LOG_TYPE
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LOG_TYPE, MODEL_TYPE, REPAIR_TYPE
 from enginefarm.state import Blame, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Job
@@ -33,6 +33,7 @@ from tasks.messages import (
     UploadSlot,
     UploadsRequest,
 )
+from tasks.routing import NODE_STAGES
 
 VERSION = "1.2.3"
 ALREADY_THERE = 412
@@ -54,7 +55,7 @@ def description(*backends: BackendDescription, slots: int = 1) -> NodeDescriptio
         memory_bytes=1 << 34,
         devices=[],
         backends=list(backends),
-        stages=[Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK],
+        stages=list(NODE_STAGES),
         slots=slots,
         farm_version="0.1.0",
     )
@@ -69,6 +70,7 @@ class FakeNode:
     backends: list[BackendDescription] = field(default_factory=lambda: [backend()])
     cosine: float = 0.9999
     engine: bytes | None = None
+    repaired: bytes | None = None
     slots: int = 1
     node_id: str = ""
     credential: str | None = None
@@ -160,6 +162,13 @@ class FakeNode:
         return self.tell(work, message)
 
     def made(self, work: Assignment) -> list[tuple[OutputFile, bytes]]:
+        if work.stage is Stage.REPAIR:
+            data = b'{"changed": false}'
+            made = [(_file("repair", "repair.json", REPAIR_TYPE, data), data)]
+            if self.repaired is not None:
+                file = _file("model", "model.onnx", MODEL_TYPE, self.repaired)
+                made.append((file, self.repaired))
+            return made
         if work.stage is Stage.CHECK:
             data = b'{"findings": []}'
             return [(_file("check", "check.json", CHECK_TYPE, data), data)]
@@ -170,12 +179,29 @@ class FakeNode:
         return []
 
     def facts(self, stage: Stage, size: int) -> dict[str, Any]:
+        if stage is Stage.REPAIR:
+            return repair_facts(changed=self.repaired is not None)
         if stage is Stage.CHECK:
             return {"findings": []}
         if stage is Stage.COMPILE:
             report = {"seconds": 1.5, "engine_bytes": size, "peak_memory_bytes": 1 << 20}
             return {"compile": report, "versions": {"onnxruntime": VERSION}}
         return {"latency": [LATENCY], "accuracy": accuracy(self.cosine), "versions": {}}
+
+
+def repair_facts(*, changed: bool) -> dict[str, Any]:
+    passed = {
+        "name": "unique-dimensions",
+        "version": 1,
+        "exactness": "structural",
+        "outcome": "applied" if changed else "nothing-to-do",
+        "why": "as a test wants it",
+    }
+    report = {"changed": changed, "nodes_before": 2, "nodes_after": 1, "seconds": 0.5}
+    facts: dict[str, Any] = {"repair": report | {"passes": [passed]}, "versions": {}}
+    tensor = {"name": "x", "dtype": "float32", "shape": [1, 4]}
+    interface = {"inputs": [tensor], "outputs": [tensor | {"name": "y"}]}
+    return facts | ({"interface": interface} if changed else {})
 
 
 def _file(role: str, name: str, media_type: str, data: bytes) -> OutputFile:

@@ -21,6 +21,7 @@ from storage.objects import S3Objects
 from storage.signing import StatementSigner
 from tasks.farm import Farm
 from tasks.publish import publish_due
+from tasks.routing import NODE_STAGES
 from tasks.settle import settle_due
 from tasks.submit import Accepted, Requester
 from tasks.submit import submit as submit_build
@@ -126,17 +127,25 @@ class Scene:
         publish_due(self.farm, self.signer)
 
     def do(self, node: FakeNode, build_id: str, stage: Stage, target: str = CPU) -> None:
-        """Let a node do one queued stage, and settle it."""
+        """Let a node do one stage, and what is queued before it, and settle it."""
+        earlier = NODE_STAGES[: NODE_STAGES.index(stage)]
+        for row in self.jobs(build_id, target).values():
+            if Stage(row.stage) in earlier and row.state is JobState.QUEUED:
+                self.do(node, build_id, Stage(row.stage), target)
         work = node.take(self.job(build_id, stage, target))
         assert node.tell(work, node.done(work)) is JobState.UPLOADED
         self.settle()
 
     def run(self, node: FakeNode, build_id: str, target: str = CPU) -> None:
         """Let a node do whatever is queued of a target, up to the publisher's door."""
-        for stage in (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK):
+        for stage in NODE_STAGES:
             job = self.jobs(build_id, target).get(stage)
             if job is not None and job.state is JobState.QUEUED:
                 self.do(node, build_id, stage, target)
+
+    def node(self, node_id: str) -> Node:
+        with self.farm.database.transaction() as session:
+            return session.get_one(Node, node_id)
 
     def age(self, job: Job, column: str, seconds: float) -> None:
         """Let a moment of a job lie in the past."""

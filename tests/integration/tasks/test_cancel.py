@@ -20,41 +20,41 @@ def test_a_cancelled_build_leaves_nothing_to_do(scene: Scene, node: FakeNode) ->
     build_id = scene.submit()
     cancel(scene.farm, scene.tenant_id, build_id)
     assert scene.state(build_id) is BuildState.CANCELLED
-    assert scene.states(build_id) == [JobState.CANCELLED] * 4
-    assert node.ask(scene.job(build_id, Stage.CHECK)).declined == "cancelled"
+    assert scene.states(build_id) == [JobState.CANCELLED] * len(Stage)
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).declined == "cancelled"
 
 
 def test_a_running_job_hears_of_the_cancel_with_its_next_beat(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     assert node.beat(work).cancel is False
     cancel(scene.farm, scene.tenant_id, build_id)
     assert node.beat(work).cancel is True
     assert node.end(work, JobState.CANCELLED) is JobState.CANCELLED
-    assert scene.states(build_id) == [JobState.CANCELLED] * 4
-    assert scene.attempts(scene.job(build_id, Stage.CHECK))[0].state is JobState.CANCELLED
+    assert scene.states(build_id) == [JobState.CANCELLED] * len(Stage)
+    assert scene.attempts(scene.job(build_id, Stage.REPAIR))[0].state is JobState.CANCELLED
 
 
 def test_a_failure_after_the_cancel_is_no_failure_and_is_not_tried_again(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     cancel(scene.farm, scene.tenant_id, build_id)
     assert node.end(work, JobState.FAILED) is JobState.CANCELLED
 
 
 def test_work_that_others_joined_runs_on(scene: Scene, node: FakeNode) -> None:
     first, second = scene.submit(), scene.submit()
-    work = node.take(scene.job(first, Stage.CHECK))
+    work = node.take(scene.job(first, Stage.REPAIR))
     cancel(scene.farm, scene.tenant_id, first)
     assert scene.state(first) is BuildState.CANCELLED
-    job = scene.job(first, Stage.CHECK)
+    job = scene.job(first, Stage.REPAIR)
     assert (job.state, job.note) == (JobState.RUNNING, "runs on: another build waits for it")
     assert node.beat(work).cancel is False
     node.tell(work, node.done(work))
     scene.settle()
-    assert scene.job(second, Stage.CHECK).state is JobState.SUCCEEDED
+    assert scene.job(second, Stage.REPAIR).state is JobState.SUCCEEDED
     scene.run(node, second)
     scene.publish()
     assert scene.state(second) is BuildState.SUCCEEDED
@@ -66,11 +66,11 @@ def test_joined_work_stops_once_the_last_build_that_wants_it_is_cancelled(
     scene: Scene, node: FakeNode
 ) -> None:
     first, second = scene.submit(), scene.submit()
-    work = node.take(scene.job(first, Stage.CHECK))
+    work = node.take(scene.job(first, Stage.REPAIR))
     cancel(scene.farm, scene.tenant_id, first)
     cancel(scene.farm, scene.tenant_id, second)
     assert node.beat(work).cancel is True
-    assert scene.states(second) == [JobState.CANCELLED] * 4
+    assert scene.states(second) == [JobState.CANCELLED] * len(Stage)
 
 
 def test_cancelling_the_build_that_joined_leaves_its_leader_alone(
@@ -88,11 +88,11 @@ def test_a_build_submitted_while_the_same_work_is_being_stopped_is_built_all_the
     scene: Scene, node: FakeNode
 ) -> None:
     first = scene.submit()
-    work = node.take(scene.job(first, Stage.CHECK))
+    work = node.take(scene.job(first, Stage.REPAIR))
     cancel(scene.farm, scene.tenant_id, first)
     second = scene.submit()
     node.end(work, JobState.CANCELLED)
-    assert scene.job(second, Stage.CHECK).state is JobState.QUEUED
+    assert scene.job(second, Stage.REPAIR).state is JobState.QUEUED
     scene.run(node, second)
     scene.publish()
     assert scene.state(second) is BuildState.SUCCEEDED
@@ -127,7 +127,7 @@ def test_another_tenants_build_cannot_be_cancelled(scene: Scene, node: FakeNode)
 
 def test_cancel_and_claim_at_once_agree_on_one_order(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     with ThreadPoolExecutor(2) as pool:
         asked = pool.submit(node.ask, job)
         pool.submit(cancel, scene.farm, scene.tenant_id, build_id).result()
@@ -140,13 +140,13 @@ def test_a_job_cancelled_while_it_ran_is_not_tried_again_for_a_bad_upload(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     cancel(scene.farm, scene.tenant_id, build_id)
     message = node.done(work, upload=False)
     lost = [row.model_copy(update={"digest": "sha256:" + "0" * 64}) for row in message.outputs]
     node.tell(work, message.model_copy(update={"outputs": lost}))
     scene.settle()
-    assert scene.job(build_id, Stage.CHECK).state is JobState.CANCELLED
+    assert scene.job(build_id, Stage.REPAIR).state is JobState.CANCELLED
     assert len(scene.rings(build_id)) == 1
 
 

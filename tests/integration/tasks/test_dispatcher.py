@@ -26,7 +26,7 @@ from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
 
-QUEUE = "check.cpu"
+QUEUE = "repair.cpu"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_a_ring_says_only_which_attempt_of_which_job(
     scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
 ) -> None:
     build_id = scene.submit(priority=0)
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
 
     assert dispatch(scene.farm, make_app(valkey_url, publisher=True)) == 1
     (message,) = heard(broker)
@@ -55,7 +55,7 @@ def test_a_ring_says_only_which_attempt_of_which_job(
     assert body[1] == {"job_id": job.id, "attempt": 1}
     assert message["properties"]["priority"] == 0
     headers = message["headers"]
-    assert headers["shadow"] == "check cpu"
+    assert headers["shadow"] == "repair cpu"
     assert build_id in headers["kwargsrepr"]
     assert "doubler" in headers["kwargsrepr"]
 
@@ -100,7 +100,7 @@ def test_a_ring_goes_out_only_when_a_node_could_take_the_job(
     first, second = scene.submit(seed=1, priority=4), scene.submit(seed=2, model=scene.other())
     app = make_app(valkey_url, publisher=True)
     assert [dispatch(scene.farm, app) for _ in range(2)] == [1, 0]
-    work = node.take(scene.job(first, Stage.CHECK))
+    work = node.take(scene.job(first, Stage.REPAIR))
     assert dispatch(scene.farm, app) == 0
     node.fail(work, "unsupported_operator", Blame.PERSON)
 
@@ -144,7 +144,7 @@ def test_a_tenant_at_its_limit_of_running_jobs_waits(
     scene.submit(model=scene.other())
     app = make_app(valkey_url, publisher=True)
     assert dispatch(scene.farm, app) == 1
-    node.take(scene.job(first, Stage.CHECK))
+    node.take(scene.job(first, Stage.REPAIR))
 
     assert dispatch(scene.farm, app) == 0
 
@@ -165,7 +165,7 @@ def test_a_ring_that_must_wait_waits(
     scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
 ) -> None:
     build_id = scene.submit()
-    node.end(node.take(scene.job(build_id, Stage.CHECK)), JobState.FAILED)
+    node.end(node.take(scene.job(build_id, Stage.REPAIR)), JobState.FAILED)
     assert dispatch(scene.farm, make_app(valkey_url, publisher=True)) == 0
     reconcile(scene.farm)
 

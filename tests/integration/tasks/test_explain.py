@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import NotServed
+from enginefarm.plan_views import PlannedJob, PlannedTarget
 from enginefarm.state import Stage
-from enginefarm.views import PlannedJob, PlannedTarget
 from storage.models import Job
 from tasks import submit
 from tests.integration.tasks.fake_node import FakeNode
@@ -28,7 +28,7 @@ def test_a_plan_names_keys_queues_and_nodes_and_writes_nothing(
 ) -> None:
     plan = planned(scene)
 
-    assert plan[Stage.CHECK].outcome == plan[Stage.COMPILE].outcome == "build"
+    assert plan[Stage.REPAIR].outcome == plan[Stage.COMPILE].outcome == "build"
     assert plan[Stage.COMPILE].queue == "compile.cpu"
     assert plan[Stage.COMPILE].nodes == ["node-a"]
     assert plan[Stage.BENCHMARK].key is None
@@ -36,20 +36,20 @@ def test_a_plan_names_keys_queues_and_nodes_and_writes_nothing(
 
 
 def test_a_plan_has_the_keys_that_a_submit_then_uses(scene: Scene, node: FakeNode) -> None:
-    key = planned(scene)[Stage.CHECK].key
+    key = planned(scene)[Stage.REPAIR].key
 
-    assert scene.job(scene.submit(), Stage.CHECK).key == key
+    assert scene.job(scene.submit(), Stage.REPAIR).key == key
 
 
 def test_a_plan_tells_what_is_cached_and_what_is_joined(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    joined = planned(scene)[Stage.CHECK]
-    assert (joined.outcome, joined.source) == ("joined", scene.job(build_id, Stage.CHECK).id)
+    joined = planned(scene)[Stage.REPAIR]
+    assert (joined.outcome, joined.source) == ("joined", scene.job(build_id, Stage.REPAIR).id)
     scene.run(node, build_id)
     scene.publish()
 
     cached = planned(scene)
-    assert [job.outcome for job in cached.values()] == ["cached"] * 4
+    assert [job.outcome for job in cached.values()] == ["cached"] * len(Stage)
     assert cached[Stage.PUBLISH].source == scene.job(build_id, Stage.PUBLISH).id
 
 
@@ -73,7 +73,7 @@ def test_nothing_of_another_tenant_is_near(scene: Scene, node: FakeNode) -> None
     build_id = scene.submit()
     scene.run(node, build_id)
     rival = Scene.on(scene.farm, "rival")
-    miss = planned(rival)[Stage.CHECK].miss
+    miss = planned(rival)[Stage.REPAIR].miss
 
     assert miss is not None
     assert (miss.nearest_key, miss.differences) == (None, [])

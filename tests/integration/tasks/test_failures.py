@@ -7,7 +7,7 @@ import pytest
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts
 from storage.models import Artifact, Attestation
-from tasks.finish import MOST_DOUBLINGS
+from tasks.failing import MOST_DOUBLINGS
 from tasks.messages import BUCKET_AWAY
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, Scene
@@ -19,29 +19,30 @@ def test_the_persons_failure_is_not_tried_again_and_later_stages_do_not_run(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     assert node.fail(work, "unsupported_operator", Blame.PERSON) is JobState.FAILED
-    assert scene.states(build_id) == [JobState.FAILED, *[JobState.CANCELLED] * 3]
+    assert scene.states(build_id) == [JobState.FAILED, *[JobState.CANCELLED] * (len(Stage) - 1)]
     assert scene.state(build_id) is BuildState.FAILED
-    assert scene.failure(scene.job(build_id, Stage.CHECK)).code == "unsupported_operator"
+    assert scene.failure(scene.job(build_id, Stage.REPAIR)).code == "unsupported_operator"
     assert len(scene.rings(build_id)) == 1
 
 
 def test_the_failure_of_one_target_leaves_the_others_alone(scene: Scene, node: FakeNode) -> None:
     other = FakeNode(scene.farm, "node-gpu", [backend(arch="sm_89")])
     build_id = scene.submit(CPU, GPU)
+    scene.do(node, build_id, Stage.REPAIR)
     work = other.take(scene.job(build_id, Stage.CHECK, GPU))
     other.fail(work, "unsupported_operator", Blame.PERSON)
     scene.run(node, build_id)
     scene.publish()
-    assert scene.states(build_id) == [JobState.SUCCEEDED] * 4
+    assert scene.states(build_id) == [JobState.SUCCEEDED] * len(Stage)
     assert scene.state(build_id) is BuildState.PARTIAL
 
 
 def test_who_joined_work_that_failed_is_told_the_same_failure(scene: Scene, node: FakeNode) -> None:
     first, second = scene.submit(), scene.submit()
-    node.fail(node.take(scene.job(first, Stage.CHECK)), "unsupported_operator", Blame.PERSON)
-    assert scene.failure(scene.job(second, Stage.CHECK)).code == "unsupported_operator"
+    node.fail(node.take(scene.job(first, Stage.REPAIR)), "unsupported_operator", Blame.PERSON)
+    assert scene.failure(scene.job(second, Stage.REPAIR)).code == "unsupported_operator"
     assert scene.state(first) is scene.state(second) is BuildState.FAILED
 
 
@@ -52,10 +53,10 @@ def test_a_failure_that_is_not_the_persons_is_tried_again_up_to_the_limit(
     build_id = scene.submit()
     limit = scene.farm.policy.max_attempts
     for attempt in range(1, limit + 1):
-        job = scene.job(build_id, Stage.CHECK)
+        job = scene.job(build_id, Stage.REPAIR)
         assert (job.state, job.attempt) == (JobState.QUEUED, attempt)
         node.fail(node.take(job), "device_lost", blame)
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, scene.failure(job).code) == (JobState.FAILED, "device_lost")
     assert scene.failure(job).context["attempts"] == limit
     assert [row.state for row in scene.attempts(job)] == [JobState.FAILED] * limit
@@ -66,9 +67,9 @@ def test_a_bucket_that_is_away_is_held_against_nobody_however_often_it_is_met(
 ) -> None:
     build_id = scene.submit()
     for _ in range(scene.farm.policy.max_attempts + 1):
-        work = node.take(scene.job(build_id, Stage.CHECK))
+        work = node.take(scene.job(build_id, Stage.REPAIR))
         assert node.fail(work, BUCKET_AWAY, Blame.FARM) is JobState.QUEUED
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert job.failures == 0
     scene.run(node, build_id)
     scene.publish()
@@ -81,7 +82,7 @@ def test_a_bucket_that_is_away_is_held_against_nobody_however_often_it_is_met(
 def test_another_attempt_waits_longer_each_time(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     for _ in range(2):
-        node.fail(node.take(scene.job(build_id, Stage.CHECK)), "device_lost", Blame.NODE)
+        node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "device_lost", Blame.NODE)
     waits = [(ring.not_before - ring.created_at).total_seconds() for ring in scene.rings(build_id)]
     pause = scene.farm.policy.retry_backoff_s
     assert waits == pytest.approx([0, pause, 2 * pause], abs=1)
@@ -91,10 +92,33 @@ def test_a_job_handed_back_by_a_leaving_node_counts_as_nobodys_failure(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     assert node.end(work, JobState.QUEUED) is JobState.QUEUED
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.attempt, job.failures) == (2, 0)
+
+
+def test_a_node_without_room_is_held_against_nobody_however_often_it_is_met(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    times = scene.farm.policy.max_attempts + scene.farm.policy.node_faults
+    for number in range(1, times + 1):
+        work = node.take(scene.job(build_id, Stage.REPAIR))
+        assert node.fail(work, "scratch_full", Blame.NODE) is JobState.QUEUED
+        job = scene.job(build_id, Stage.REPAIR)
+        assert (job.attempt, job.failures) == (number + 1, 0)
+    scene.run(node, build_id)
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+
+
+def test_a_node_without_room_is_tried_after_another(scene: Scene, node: FakeNode) -> None:
+    second = FakeNode(scene.farm, "node-b")
+    build_id = scene.submit()
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "scratch_full", Blame.NODE)
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).declined == "failed here before"
+    assert second.ask(scene.job(build_id, Stage.REPAIR)).assignment is not None
 
 
 def test_a_blob_that_was_never_uploaded_is_made_again_and_never_signed(
@@ -116,12 +140,12 @@ def test_a_blob_that_was_never_uploaded_is_made_again_and_never_signed(
 
 def test_a_blob_that_is_shorter_than_announced_is_made_again(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     message = node.done(work)
     longer = [file.model_copy(update={"size": file.size + 1}) for file in message.outputs]
     node.tell(work, message.model_copy(update={"outputs": longer}))
     scene.settle()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, job.attempt) == (JobState.QUEUED, 2)
     assert (scene.attempts(job)[0].failure or {})["code"] == "blob_size"
 
@@ -131,13 +155,13 @@ def test_blobs_that_stay_missing_fail_the_job_as_the_nodes_fault(
 ) -> None:
     build_id = scene.submit()
     for _ in range(scene.farm.policy.max_attempts):
-        work = node.take(scene.job(build_id, Stage.CHECK))
+        work = node.take(scene.job(build_id, Stage.REPAIR))
         message = node.done(work, upload=False)
         lost = [row.model_copy(update={"digest": "sha256:" + "0" * 64}) for row in message.outputs]
         node.places(work, *lost)
         node.tell(work, message.model_copy(update={"outputs": lost}))
         scene.settle()
-    failure = scene.failure(scene.job(build_id, Stage.CHECK))
+    failure = scene.failure(scene.job(build_id, Stage.REPAIR))
     assert (failure.code, failure.blame) == ("blob_missing", Blame.NODE)
 
 
@@ -219,8 +243,8 @@ def test_another_node_is_tried_before_the_one_that_failed_and_two_are_enough(
 ) -> None:
     other = FakeNode(scene.farm, "node-b")
     build_id = scene.submit()
-    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "device_lost", Blame.NODE)
-    job = scene.job(build_id, Stage.CHECK)
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "device_lost", Blame.NODE)
+    job = scene.job(build_id, Stage.REPAIR)
     assert node.ask(job).declined == "failed here before"
     assert other.fail(other.take(job), "device_lost", Blame.NODE) is JobState.FAILED
     assert scene.failure(job).context["nodes"] == 2

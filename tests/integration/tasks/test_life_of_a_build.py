@@ -23,7 +23,7 @@ def test_a_build_goes_through_every_stage_and_ends_with_an_artifact_that_verifie
     assert scene.state(build_id) is BuildState.RUNNING
     scene.run(node, build_id)
     scene.publish()
-    assert scene.states(build_id) == [JobState.SUCCEEDED] * 4
+    assert scene.states(build_id) == [JobState.SUCCEEDED] * len(Stage)
     assert scene.state(build_id) is BuildState.SUCCEEDED
     result = scene.job(build_id, Stage.PUBLISH).result or {}
     verified = scene.verified(result["artifact"])
@@ -37,10 +37,11 @@ def test_a_build_goes_through_every_stage_and_ends_with_an_artifact_that_verifie
 
 def test_each_stage_is_given_the_files_it_works_on(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    check = node.take(scene.job(build_id, Stage.CHECK))
-    assert [(file.role, file.name) for file in check.inputs] == [("model", "model.onnx")]
-    node.tell(check, node.done(check))
-    scene.settle()
+    for stage in (Stage.REPAIR, Stage.CHECK):
+        work = node.take(scene.job(build_id, stage))
+        assert [(file.role, file.name) for file in work.inputs] == [("model", "model.onnx")]
+        node.tell(work, node.done(work))
+        scene.settle()
     scene.do(node, build_id, Stage.COMPILE)
     measured = node.take(scene.job(build_id, Stage.BENCHMARK))
     assert [file.role for file in measured.inputs] == ["model", "engine"]
@@ -65,7 +66,7 @@ def test_the_same_build_again_is_answered_from_the_cache_at_once(
     scene.publish()
     second = scene.submit(labels={"team": "vision"}, priority=1)
     assert scene.state(second) is BuildState.SUCCEEDED
-    assert scene.states(second) == [JobState.SUCCEEDED] * 4
+    assert scene.states(second) == [JobState.SUCCEEDED] * len(Stage)
     assert scene.rings(second) == []
     was, now = scene.jobs(first), scene.jobs(second)
     assert {stage: job.cached_from for stage, job in now.items()} == {
@@ -98,11 +99,11 @@ def test_another_tenant_does_not_share_the_cache(scene: Scene, node: FakeNode) -
 
 def test_work_in_flight_is_joined_and_ends_with_its_leader(scene: Scene, node: FakeNode) -> None:
     first, second = scene.submit(), scene.submit()
-    leader, follower = scene.job(first, Stage.CHECK), scene.job(second, Stage.CHECK)
+    leader, follower = scene.job(first, Stage.REPAIR), scene.job(second, Stage.REPAIR)
     assert (follower.state, follower.joined_to) == (JobState.WAITING, leader.id)
     assert scene.rings(second) == []
     scene.do(node, first, Stage.CHECK)
-    assert scene.job(second, Stage.CHECK).cached_from == leader.id
+    assert scene.job(second, Stage.REPAIR).cached_from == leader.id
     compiles = scene.jobs(first)[Stage.COMPILE], scene.jobs(second)[Stage.COMPILE]
     assert sorted(job.state for job in compiles) == [JobState.QUEUED, JobState.WAITING]
     scene.run(node, first)
@@ -113,7 +114,7 @@ def test_work_in_flight_is_joined_and_ends_with_its_leader(scene: Scene, node: F
 
 def test_a_repeated_finish_gets_the_same_answer(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     message = node.done(work)
     told = len(scene.events(build_id))
     assert node.tell(work, message) is JobState.UPLOADED
@@ -121,13 +122,13 @@ def test_a_repeated_finish_gets_the_same_answer(scene: Scene, node: FakeNode) ->
     assert len(scene.events(build_id)) == told + 1
     scene.settle()
     assert node.tell(work, message) is JobState.UPLOADED
-    assert len(scene.attempts(scene.job(build_id, Stage.CHECK))) == 1
+    assert len(scene.attempts(scene.job(build_id, Stage.REPAIR))) == 1
 
 
 def test_an_attempt_is_given_to_one_node_only(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     nodes = [node, FakeNode(scene.farm, "node-b"), FakeNode(scene.farm, "node-c")]
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     with ThreadPoolExecutor(len(nodes)) as pool:
         replies = list(pool.map(lambda one: one.ask(job), nodes))
     assert [reply.assignment is not None for reply in replies].count(True) == 1
@@ -137,12 +138,12 @@ def test_an_attempt_is_given_to_one_node_only(scene: Scene, node: FakeNode) -> N
 def test_two_submits_of_one_recipe_at_once_make_one_live_job(scene: Scene, node: FakeNode) -> None:
     with ThreadPoolExecutor(6) as pool:
         made = list(pool.map(lambda _: scene.submit(), range(6)))
-    checks = [scene.job(build_id, Stage.CHECK) for build_id in made]
+    checks = [scene.job(build_id, Stage.REPAIR) for build_id in made]
     leaders = [job for job in checks if job.joined_to is None]
     assert len(leaders) == 1
     assert {job.joined_to for job in checks if job.joined_to} == {leaders[0].id}
     scene.do(node, leaders[0].build_id, Stage.CHECK)
-    assert {scene.job(build_id, Stage.CHECK).state for build_id in made} == {JobState.SUCCEEDED}
+    assert {scene.job(build_id, Stage.REPAIR).state for build_id in made} == {JobState.SUCCEEDED}
 
 
 def test_an_idempotency_key_names_one_build(scene: Scene, node: FakeNode) -> None:

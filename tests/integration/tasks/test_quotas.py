@@ -29,7 +29,7 @@ def test_a_build_beyond_the_unfinished_jobs_is_refused_and_leaves_nothing(
         scene.submit(model=scene.other())
 
     assert refused.value.code == "quota_jobs"
-    assert "8 unfinished jobs; it may have 6" in refused.value.message
+    assert "10 unfinished jobs; it may have 6" in refused.value.message
     assert scene.count(Job) == before
     assert Scene.on(scene.farm, "rival").submit()
 

@@ -20,11 +20,11 @@ GPU = "onnxruntime@sm_89"
 
 def test_a_lapsed_lease_gives_the_job_to_another_attempt(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     old = node.take(job)
     scene.age(job, "lease_until", 1)
     reconcile(scene.farm)
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, job.attempt, job.failures) == (JobState.QUEUED, 2, 1)
     assert (scene.attempts(job)[0].failure or {})["code"] == "node_lost"
     assert [ring.attempt for ring in scene.rings(build_id)] == [1, 2]
@@ -47,13 +47,13 @@ def test_a_lapsed_lease_gives_the_job_to_another_attempt(scene: Scene, node: Fak
 
 def test_a_beat_keeps_the_lease_the_log_and_the_progress(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     work = node.take(job)
     scene.age(job, "lease_until", 1)
     node.beat(work, log="one ")
     node.beat(work, log="two")
     reconcile(scene.farm)
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, job.attempt) == (JobState.RUNNING, 1)
     assert scene.attempts(job)[0].log_tail == "one two"
     assert scene.farm.progress.latest([job.id])[job.id]["fraction"] == 0.5
@@ -61,7 +61,7 @@ def test_a_beat_keeps_the_lease_the_log_and_the_progress(scene: Scene, node: Fak
 
 def test_a_token_speaks_for_its_own_node_only(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     with pytest.raises(LeaseLost):
         FakeNode(scene.farm, "node-b").beat(work)
     with pytest.raises(LeaseLost):
@@ -73,37 +73,37 @@ def test_an_end_told_twice_is_answered_the_same_whatever_came_of_the_job_since(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     assert node.fail(work, "child_crashed", Blame.NODE) is JobState.QUEUED
-    node.take(scene.job(build_id, Stage.CHECK))
-    assert scene.job(build_id, Stage.CHECK).attempt == work.attempt + 1
+    node.take(scene.job(build_id, Stage.REPAIR))
+    assert scene.job(build_id, Stage.REPAIR).attempt == work.attempt + 1
 
     assert node.fail(work, "child_crashed", Blame.NODE) is JobState.QUEUED
-    assert scene.job(build_id, Stage.CHECK).state is JobState.RUNNING
-    assert scene.job(build_id, Stage.CHECK).failures == 1
+    assert scene.job(build_id, Stage.REPAIR).state is JobState.RUNNING
+    assert scene.job(build_id, Stage.REPAIR).failures == 1
 
 
 def test_a_node_back_from_the_dead_is_told_that_its_attempt_is_no_longer_its_own(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
-    scene.age(scene.job(build_id, Stage.CHECK), "lease_until", 1)
+    work = node.take(scene.job(build_id, Stage.REPAIR))
+    scene.age(scene.job(build_id, Stage.REPAIR), "lease_until", 1)
     reconcile(scene.farm)
 
     with pytest.raises(LeaseLost):
         node.tell(work, node.done(work, upload=False))
-    assert scene.job(build_id, Stage.CHECK).failures == 1
+    assert scene.job(build_id, Stage.REPAIR).failures == 1
 
 
 def test_a_node_that_dies_with_a_cancelled_job_ends_it(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     node.take(job)
     cancel(scene.farm, scene.tenant_id, build_id)
     scene.age(job, "lease_until", 1)
     reconcile(scene.farm)
-    assert scene.job(build_id, Stage.CHECK).state is JobState.CANCELLED
+    assert scene.job(build_id, Stage.REPAIR).state is JobState.CANCELLED
 
 
 def test_a_publisher_that_dies_is_followed_by_another(scene: Scene, node: FakeNode) -> None:
@@ -142,14 +142,14 @@ def test_a_ring_that_nobody_heard_is_repeated(scene: Scene, node: FakeNode) -> N
 def test_a_job_that_no_node_took_in_time_expires(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit(limits={"pending_s": 60})
     joined = scene.submit()
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     scene.age(job, "queued_at", 61)
     reconcile(scene.farm)
-    assert scene.job(build_id, Stage.CHECK).state is JobState.EXPIRED
+    assert scene.job(build_id, Stage.REPAIR).state is JobState.EXPIRED
     assert scene.failure(job).code == "pending_too_long"
     assert scene.state(build_id) is BuildState.FAILED
     # The clock was that build's own: who had joined it starts for itself.
-    assert scene.job(joined, Stage.CHECK).state is JobState.QUEUED
+    assert scene.job(joined, Stage.REPAIR).state is JobState.QUEUED
 
 
 def test_a_target_that_nobody_serves_is_refused_and_the_missing_capability_named(
@@ -173,7 +173,7 @@ def test_a_build_may_wait_for_a_node_and_starts_when_it_enrols(
     assert set(scene.states(build_id, GPU)) == {JobState.WAITING}
     late = FakeNode(scene.farm, "node-gpu", [backend("2.0", arch="sm_89")])
     reconcile(scene.farm)
-    job = scene.job(build_id, Stage.CHECK, GPU)
+    job = scene.job(build_id, Stage.REPAIR, GPU)
     assert (job.state, job.backend_version) == (JobState.QUEUED, "2.0")
     scene.run(late, build_id, GPU)
     scene.publish()
@@ -182,10 +182,10 @@ def test_a_build_may_wait_for_a_node_and_starts_when_it_enrols(
 
 def test_a_build_that_waited_in_vain_expires_after_its_window(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit(GPU, wait_for_node=60)
-    job = scene.job(build_id, Stage.CHECK, GPU)
+    job = scene.job(build_id, Stage.REPAIR, GPU)
     scene.age(job, "wait_until", 1)
     reconcile(scene.farm)
-    assert scene.job(build_id, Stage.CHECK, GPU).state is JobState.EXPIRED
+    assert scene.job(build_id, Stage.REPAIR, GPU).state is JobState.EXPIRED
     assert scene.failure(job).code == "no_node_in_time"
     assert scene.state(build_id) is BuildState.FAILED
 
@@ -227,7 +227,7 @@ def test_a_node_without_the_version_is_declined_and_the_ring_repeated_later(
 ) -> None:
     build_id = scene.submit()
     older = FakeNode(scene.farm, "node-old", [backend("1.0.0")])
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert older.ask(job).declined == "incapable"
     first, second = scene.rings(build_id)
     assert second.attempt == first.attempt == 1
@@ -239,17 +239,17 @@ def test_a_node_without_the_version_is_declined_and_the_ring_repeated_later(
 def test_a_build_is_planned_for_the_newest_version(scene: Scene, node: FakeNode) -> None:
     FakeNode(scene.farm, "node-b", [backend("1.10.0")])
     FakeNode(scene.farm, "node-c", [backend("1.9.0")])
-    assert scene.job(scene.submit(), Stage.CHECK).backend_version == "1.10.0"
+    assert scene.job(scene.submit(), Stage.REPAIR).backend_version == "1.10.0"
 
 
 def test_a_draining_node_is_given_no_work(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     node.alive(draining=True)
-    assert node.ask(scene.job(build_id, Stage.CHECK)).declined == "incapable"
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).declined == "incapable"
     with pytest.raises(NotServed):
         scene.submit(seed=1)
     node.alive()
-    assert node.ask(scene.job(build_id, Stage.CHECK)).assignment is not None
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).assignment is not None
 
 
 def test_a_silent_node_is_offline_until_it_speaks_again(scene: Scene, node: FakeNode) -> None:

@@ -21,8 +21,8 @@ from tests.integration.tasks.scene import Scene
 def test_another_attempt_goes_to_another_node_if_there_is_one(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     other = FakeNode(scene.farm, "node-b")
-    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
-    job = scene.job(build_id, Stage.CHECK)
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "child_crashed", Blame.NODE)
+    job = scene.job(build_id, Stage.REPAIR)
 
     assert node.ask(job).declined == "failed here before"
     assert other.ask(job).assignment is not None
@@ -35,19 +35,19 @@ def test_a_node_that_failed_may_try_again_when_it_is_the_only_one(
 ) -> None:
     build_id = scene.submit()
     other = FakeNode(scene.farm, "node-b")
-    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "child_crashed", Blame.NODE)
     other.alive(draining=True)
 
-    assert node.ask(scene.job(build_id, Stage.CHECK)).assignment is not None
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).assignment is not None
 
 
 def test_what_spoils_two_nodes_is_not_tried_on_a_third(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     other = FakeNode(scene.farm, "node-b")
     FakeNode(scene.farm, "node-c")
-    node.fail(node.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
-    other.fail(other.take(scene.job(build_id, Stage.CHECK)), "child_crashed", Blame.NODE)
-    job = scene.job(build_id, Stage.CHECK)
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "child_crashed", Blame.NODE)
+    other.fail(other.take(scene.job(build_id, Stage.REPAIR)), "child_crashed", Blame.NODE)
+    job = scene.job(build_id, Stage.REPAIR)
 
     assert job.state is JobState.FAILED
     assert scene.failure(job).context == {"attempts": 2, "nodes": 2}
@@ -58,28 +58,28 @@ def test_facts_that_the_database_cannot_keep_end_the_attempt_and_lose_nothing(
     scene: Scene, node: FakeNode, found: object
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     message = node.done(work).model_copy(update={"facts": {"found": found}})
 
     assert node.tell(work, message) is JobState.QUEUED
-    first = scene.attempts(scene.job(build_id, Stage.CHECK))[0]
+    first = scene.attempts(scene.job(build_id, Stage.REPAIR))[0]
     assert (first.state, (first.failure or {})["code"]) == (JobState.FAILED, "result_invalid")
 
 
 def test_a_log_line_with_a_nul_is_kept(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     node.beat(work, log="a\0b")
 
-    assert scene.attempts(scene.job(build_id, Stage.CHECK))[0].log_tail == "a\ufffdb"
+    assert scene.attempts(scene.job(build_id, Stage.REPAIR))[0].log_tail == "a\ufffdb"
 
 
 def test_the_log_of_a_failed_attempt_is_kept_for_its_tenant(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     told = node.done(work)
     node.tell(work, told.model_copy(update={"state": JobState.FAILED, "outputs": []}))
-    attempt = scene.attempts(scene.job(build_id, Stage.CHECK))[0]
+    attempt = scene.attempts(scene.job(build_id, Stage.REPAIR))[0]
 
     assert attempt.log_digest == digest_of(b"built")
     with scene.farm.database.transaction() as session:
@@ -88,7 +88,7 @@ def test_the_log_of_a_failed_attempt_is_kept_for_its_tenant(scene: Scene, node: 
 
 def test_a_log_that_was_not_uploaded_is_not_promised(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     absent = OutputFile(
         role="log", name="log.txt", digest="sha256:" + "0" * 64, size=5, media_type=LOG_TYPE
     )
@@ -97,13 +97,13 @@ def test_a_log_that_was_not_uploaded_is_not_promised(scene: Scene, node: FakeNod
     )
     node.tell(work, told)
 
-    assert scene.attempts(scene.job(build_id, Stage.CHECK))[0].log_digest is None
+    assert scene.attempts(scene.job(build_id, Stage.REPAIR))[0].log_digest is None
 
 
 def test_who_joined_a_job_sees_its_progress(scene: Scene, node: FakeNode) -> None:
     first, second = scene.submit(), scene.submit()
-    node.beat(node.take(scene.job(first, Stage.CHECK)))
-    ids = [scene.job(build, Stage.CHECK).id for build in (first, second)]
+    node.beat(node.take(scene.job(first, Stage.REPAIR)))
+    ids = [scene.job(build, Stage.REPAIR).id for build in (first, second)]
     seen = scene.farm.progress.latest(ids)
 
     assert [seen[job_id]["fraction"] for job_id in ids] == [0.5, 0.5]
@@ -115,14 +115,14 @@ def test_a_job_whose_settling_crashes_does_not_hold_the_others_up(
     other = Scene.on(scene.farm, "rival")
     works = [(scene, scene.submit()), (other, other.submit())]
     for owner, build_id in works:
-        work = node.take(owner.job(build_id, Stage.CHECK))
+        work = node.take(owner.job(build_id, Stage.REPAIR))
         node.tell(work, node.done(work))
     faults = iter([ValueError("a bug"), None])
 
     with pytest.raises(ValueError, match="a bug"):
         settle_due(faulty(scene.farm, lambda _digest: next(faults)))
 
-    states = [owner.job(build_id, Stage.CHECK).state for owner, build_id in works]
+    states = [owner.job(build_id, Stage.REPAIR).state for owner, build_id in works]
     assert states == [JobState.UPLOADED, JobState.SUCCEEDED]
 
 
@@ -182,10 +182,10 @@ def test_a_clock_that_one_build_set_fails_no_other_build(scene: Scene, node: Fak
     first = scene.submit(limits={"running_s": 3})
     second = scene.submit()
     third = scene.submit()
-    node.fail(node.take(scene.job(first, Stage.CHECK)), "running_limit", Blame.PERSON)
+    node.fail(node.take(scene.job(first, Stage.REPAIR)), "running_limit", Blame.PERSON)
 
-    assert scene.job(first, Stage.CHECK).state is JobState.FAILED
-    mine, other = scene.job(second, Stage.CHECK), scene.job(third, Stage.CHECK)
+    assert scene.job(first, Stage.REPAIR).state is JobState.FAILED
+    mine, other = scene.job(second, Stage.REPAIR), scene.job(third, Stage.REPAIR)
     assert (mine.state, other.joined_to) == (JobState.QUEUED, mine.id)
 
 
@@ -210,17 +210,17 @@ def test_a_node_that_hands_back_again_and_again_is_not_asked_at_once(
     scene: Scene, node: FakeNode
 ) -> None:
     build_id = scene.submit()
-    node.end(node.take(scene.job(build_id, Stage.CHECK)), JobState.QUEUED)
+    node.end(node.take(scene.job(build_id, Stage.REPAIR)), JobState.QUEUED)
 
     assert scene.rings(build_id)[-1].not_before > now()
-    assert scene.job(build_id, Stage.CHECK).failures == 0
+    assert scene.job(build_id, Stage.REPAIR).failures == 0
 
 
 def test_a_cancel_that_nobody_asked_for_is_the_nodes_failure(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
-    node.end(node.take(scene.job(build_id, Stage.CHECK)), JobState.CANCELLED)
+    node.end(node.take(scene.job(build_id, Stage.REPAIR)), JobState.CANCELLED)
 
-    job = scene.job(build_id, Stage.CHECK)
+    job = scene.job(build_id, Stage.REPAIR)
     assert (job.state, job.failures) == (JobState.QUEUED, 1)
 
 

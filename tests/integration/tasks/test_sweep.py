@@ -87,13 +87,13 @@ def test_what_an_attempt_may_upload_stays(
     scene: Scene, node: FakeNode, sweep: Callable[[], None]
 ) -> None:
     build_id = scene.submit()
-    work = node.take(scene.job(build_id, Stage.CHECK))
+    work = node.take(scene.job(build_id, Stage.REPAIR))
     message = node.done(work)
     sweep()
     node.tell(work, message)
     scene.settle()
 
-    assert scene.job(build_id, Stage.CHECK).state is JobState.SUCCEEDED
+    assert scene.job(build_id, Stage.REPAIR).state is JobState.SUCCEEDED
     scene.bucket.confirm(message.outputs[0].digest, message.outputs[0].size)
 
 

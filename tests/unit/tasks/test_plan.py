@@ -10,9 +10,10 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 from tasks.messages import BackendDescription, NodeDescription
 from tasks.plan import LiveNode, able, newest_version, plan_target
+from tasks.routing import NODE_STAGES
 
 GPU = Target.parse("tensorrt-rtx@sm_89")
-EVERYTHING = (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
+EVERYTHING = NODE_STAGES
 COSINE = {"metric": "cosine", "at_least": 0.9}
 
 
@@ -59,7 +60,7 @@ def test_a_target_that_is_measured_goes_through_every_stage() -> None:
 
 def test_a_target_that_nobody_can_measure_is_built_and_the_reason_is_given() -> None:
     plan = plan_target(spec(), GPU, [live(measures=False)])
-    assert plan.stages == (Stage.CHECK, Stage.COMPILE, Stage.PUBLISH)
+    assert plan.stages == (Stage.REPAIR, Stage.CHECK, Stage.COMPILE, Stage.PUBLISH)
     assert plan.reason == "not run: no live node has a sm_89 device with tensorrt-rtx"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from enginefarm import repairs
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
@@ -191,6 +193,77 @@ def test_a_gate_changes_the_publish_key_only_and_only_on_its_own_target() -> Non
 
 def test_each_stage_has_a_key_of_its_own() -> None:
     assert len({key(stage) for stage in Stage}) == len(Stage)
+
+
+FIX = {"options": {"repair": {"fix_inputs": {"sr": {"value": 16000}}}}}
+WRITTEN = {"digest": "sha256:" + "9" * 64, "files": [{"name": "model.onnx"}]}
+
+
+def test_a_repair_is_the_same_for_every_architecture_of_a_backend_and_for_no_other() -> None:
+    same = key(Stage.REPAIR, target=Target.parse("tensorrt-rtx@sm_86"))
+    assert same == key(Stage.REPAIR)
+    assert key(Stage.REPAIR, target=Target.parse("onnxruntime@cpu")) != same
+    recipe = recipe_for(Stage.REPAIR, spec(), TARGET, VERSION, MODEL, MADE)
+    assert "sm_89" not in json.dumps(recipe)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": "1.7.1.117"},
+        {"model": MODEL | {"digest": "sha256:" + "0" * 64}},
+        {"given": spec(profiles=[{"x": SHAPES | {"max": [8, 4]}}])},
+        {"given": spec(**FIX)},
+        {"given": spec(options={"repair": {"allow": ["restore-float"]}})},
+        {"given": spec(options={"repair": {"prune_unused": True}})},
+        {"given": spec(synthetic={"x": {"value": 0.5}})},
+    ],
+    ids=[
+        "version",
+        "model",
+        "a shape",
+        "a fix",
+        "what is allowed",
+        "prune",
+        "what it is proven on",
+    ],
+)
+def test_everything_that_decides_a_repair_changes_its_key(change: dict[str, Any]) -> None:
+    assert key(Stage.REPAIR, **change) != key(Stage.REPAIR)
+
+
+def test_a_pass_of_another_version_is_another_repair(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key(Stage.REPAIR)
+    changed = [replace(row, version=row.version + 1) for row in repairs.REPAIRS[:1]]
+    monkeypatch.setattr(repairs, "REPAIRS", (*changed, *repairs.REPAIRS[1:]))
+    assert key(Stage.REPAIR) != before
+
+
+@pytest.mark.parametrize("stage", [Stage.CHECK, Stage.COMPILE])
+def test_a_model_that_a_stage_has_written_is_what_the_next_one_works_on(stage: Stage) -> None:
+    made = replace(MADE, model=WRITTEN, inputs=("x",))
+    recipe = recipe_for(stage, spec(), TARGET, VERSION, MODEL, made)
+    assert recipe["model"] == WRITTEN
+    assert list(recipe["profiles"][0]) == ["x"]
+    gone = replace(MADE, model=WRITTEN, inputs=("z",))
+    assert recipe_for(stage, spec(), TARGET, VERSION, MODEL, gone)["profiles"] == [{}]
+
+
+def test_the_benchmark_is_against_the_original_and_names_what_it_is_fed_with() -> None:
+    made = replace(MADE, model=WRITTEN, inputs=())
+    recipe = recipe_for(Stage.BENCHMARK, spec(**FIX), TARGET, VERSION, MODEL, made)
+    assert recipe["model"] == MODEL
+    assert recipe["fixed"] == {"sr": {"value": 16000, "shape": None}}
+    assert list(recipe["profiles"][0]) == ["x"]
+    assert "fixed" not in recipe_for(Stage.BENCHMARK, spec(), TARGET, VERSION, MODEL, made)
+
+
+def test_without_a_written_model_the_other_keys_are_what_they_were_before_there_were_repairs() -> (
+    None
+):
+    for stage in (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK):
+        assert key(stage, made=replace(MADE, repair_key="sha256:" + "1" * 64)) == key(stage)
+        assert "repair" not in json.dumps(recipe_for(stage, spec(), TARGET, VERSION, MODEL, MADE))
 
 
 def test_a_check_by_other_rules_is_another_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from enginefarm.digest import digest_of
 from enginefarm.manifest import CONFIG_TYPE, ENGINE_TYPES, REPORT_TYPE, TITLE, Descriptor, Manifest
+from enginefarm.repair_report import Outcome, PassReport
+from enginefarm.repairs import Exactness
 from tasks.statement import Facts, statement_for
 
 
@@ -36,6 +38,9 @@ FACTS = Facts(
             {"name": "weights.bin", "digest": digest_of(b"weights"), "size": 7},
         ],
     },
+    repair_recipe=None,
+    repaired_files=[],
+    applied=[],
     compile_recipe={"profiles": [], "options": {"optimization_level": 3}},
     benchmark_recipe=None,
     gates=["cosine >= 0.99"],
@@ -109,3 +114,38 @@ def test_what_was_asked_for_is_told_as_it_was_asked() -> None:
         "options": {"optimization_level": 3},
         "gates": ["cosine >= 0.99"],
     }
+
+
+PASS = PassReport(
+    name="fold-constants",
+    version=1,
+    exactness=Exactness.EXACT,
+    outcome=Outcome.APPLIED,
+    why="3 nodes became 2",
+)
+REPAIRED = replace(
+    FACTS,
+    repair_recipe={"asked": {"prune_unused": True}, "passes": [{"name": "sort", "version": 1}]},
+    repaired_files=[{"name": "model.onnx", "digest": digest_of(b"repaired"), "size": 9}],
+    applied=[PASS],
+)
+
+
+def test_a_repaired_model_is_an_input_of_the_engine_and_a_by_product_of_the_build() -> None:
+    sha256 = {"sha256": digest_of(b"repaired").removeprefix("sha256:")}
+    row = {"name": "repaired/model.onnx", "digest": sha256}
+    made = definition(REPAIRED)
+    assert row in made["resolvedDependencies"]
+    assert made["externalParameters"]["repair"] == {"prune_unused": True}
+    assert made["internalParameters"]["passes"] == [{"name": "sort", "version": 1}]
+    run = statement_for(MANIFEST, REPAIRED)["predicate"]["runDetails"]
+    assert run["byproducts"] == [row]
+    assert run["enginefarm_worker"]["repairs"] == [
+        {"name": "fold-constants", "version": 1, "exactness": "exact"}
+    ]
+
+
+def test_without_a_repair_nothing_is_said_of_one() -> None:
+    told = str(statement_for(MANIFEST, FACTS))
+    assert "repair" not in told
+    assert "byproducts" not in told

@@ -182,6 +182,15 @@ SEEN: list[tuple[Runtime, str, str]] = [
         "shape_mismatch",
     ),
     (ORT, "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : std::bad_alloc", "out_of_memory"),
+    (
+        ORT,
+        (
+            "CUDA failure 2: out of memory ; GPU=0 ; hostname=vm ; file=/onnxruntime_src/"
+            "onnxruntime/core/providers/cuda/cuda_execution_provider.cc ; line=355 ;"
+            " expr=cudaSetDevice(info_.device_id);"
+        ),
+        "out_of_memory",
+    ),
     (ORT, "The model has exceeded maximum protobuf size of 2GB", "model_too_large"),
 ]
 

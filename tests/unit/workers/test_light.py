@@ -19,6 +19,8 @@ HEAVY = {
     "workers.checking.trials",
     "workers.checking.whole",
 }
+REPAIR = "workers.repair."
+"""The passes work on ONNX's own messages; only a child imports them, when it repairs."""
 RUNTIMES = ("onnxruntime", "onnx", "tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings", "torch")
 CELERY_PROCESS = ("workers.entry", "workers.executor", "workers.node", "workers.probe")
 
@@ -40,6 +42,7 @@ def modules() -> list[str]:
         info.name
         for info in pkgutil.walk_packages(workers.__path__, "workers.")
         if info.name not in HEAVY | {"workers.__main__", "workers.backends.tensorrt_rtx"}
+        and not info.name.startswith(REPAIR)
     ]
     assert len(found) > 20
     return found

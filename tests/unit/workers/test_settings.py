@@ -30,7 +30,7 @@ def read() -> NodeSettings:
 
 def test_the_defaults_are_all_stages_and_one_slot(environment: pytest.MonkeyPatch) -> None:
     found = read()
-    assert found.stages == [Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK]
+    assert found.stages == [Stage.REPAIR, Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK]
     assert found.slots == 1
     assert re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", found.node_name)
 

@@ -57,7 +57,7 @@ app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)
 app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
-app.command("models")(models.models)
+app.add_typer(models.app, name="models")
 app.command("trust")(trust.trust)
 
 

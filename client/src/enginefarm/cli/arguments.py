@@ -17,7 +17,16 @@ from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile import parse_shape_range
-from enginefarm.spec import Gate, Metric, Profile, ShapeRange, SyntheticInput
+from enginefarm.spec import (
+    FixedInput,
+    Gate,
+    Metric,
+    Profile,
+    RepairMode,
+    RepairOptions,
+    ShapeRange,
+    SyntheticInput,
+)
 from enginefarm.spec_errors import explain
 from enginefarm.target import Target
 
@@ -84,6 +93,20 @@ def options(texts: Iterable[str]) -> dict[str, JsonValue]:
     return read
 
 
+def repairs(
+    read: dict[str, JsonValue], fix: Iterable[str], allow: Iterable[str]
+) -> dict[str, JsonValue]:
+    """Add what ``--fix`` and ``--allow`` ask for to the options by stage."""
+    fixed = dict(_pairs("--fix", fix, "sr=16000 or x=1x3x320x480", _fixed))
+    allowed: list[JsonValue] = [part.strip() for text in allow for part in text.split(",")]
+    asked: dict[str, JsonValue] = {"fix_inputs": fixed} if fixed else {}
+    asked |= {"allow": allowed} if allowed else {}
+    given = read.get("repair", {})
+    if not asked or not isinstance(given, dict):
+        return read
+    return read | {"repair": given | asked}
+
+
 def synthetic(texts: Iterable[str]) -> dict[str, JsonValue]:
     """Read ``name=value`` or ``name=low:high``, both ends included."""
     pairs = _pairs("--synthetic", texts, "ids=0:30521 or sr=16000", _synthetic)
@@ -146,6 +169,20 @@ def gate_text(gate: Gate) -> str:
     return " ".join(f"{place}{name}{sign}{bound}" for sign, bound in said)
 
 
+def repair_texts(asked: RepairOptions) -> list[str]:
+    """Return what was asked of the repairs, as it is written."""
+    words = [f"--fix {name}={_fix_text(row)}" for name, row in asked.fix_inputs.items()]
+    words += [f"--allow {each}" for each in asked.allow]
+    words += ["--option repair.prune_unused=true"] if asked.prune_unused else []
+    return words + (["--option repair.mode=none"] if asked.mode is RepairMode.NONE else [])
+
+
+def _fix_text(row: FixedInput) -> str:
+    shape = [] if row.shape is None else [f"[{','.join(map(str, row.shape))}]"]
+    value = [] if row.value is None else [json.dumps(row.value)]
+    return " ".join(value + shape)
+
+
 def _gate(text: str, if_unmeasured: str) -> JsonValue:
     match = _GATE.match(text)
     if match is None:
@@ -199,6 +236,20 @@ def _scalar(text: str) -> JsonValue:
 def _synthetic(text: str) -> JsonValue:
     low, colon, high = text.partition(":")
     return {"low": float(low), "high": float(high)} if colon else {"value": float(text)}
+
+
+def _fixed(text: str) -> JsonValue:
+    """Read ``16000``, ``true`` or ``0.5`` as a value, ``1x576`` and ``[128]`` as a shape."""
+    bare = text.strip()
+    inside = bare.removeprefix("[").removesuffix("]")
+    if inside != bare or "x" in bare:
+        dims: list[JsonValue] = [int(dim) for dim in re.split(r"[x,]", inside) if inside]
+        return {"shape": dims}
+    value = _scalar(bare)
+    if not isinstance(value, bool | int | float):
+        message = f"{bare!r} is neither a value nor a shape"
+        raise ValueError(message)  # noqa: TRY004 - it is what was written, not a type
+    return {"value": value}
 
 
 def _twice(flag: str, name: str) -> InvalidRequest:

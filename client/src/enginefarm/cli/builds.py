@@ -105,5 +105,6 @@ def _asked(build: BuildView) -> Iterator[str]:
         yield f"labels    {', '.join(f'{name}={value}' for name, value in build.labels.items())}"
     for profile in build.spec.profiles:
         yield f"profile   {as_flags(profile)}"
+    yield from (f"repair    {words}" for words in arguments.repair_texts(build.spec.options.repair))
     for gate in build.spec.gates:
         yield f"gate      {arguments.gate_text(gate)}"

@@ -14,6 +14,7 @@ from enginefarm.cli.output import Json, print_json, say, stdout
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
 from enginefarm.errors import NotFound
+from enginefarm.repair_report import Outcome, PassReport
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport, Machine
 from enginefarm.views import ArtifactView
 
@@ -54,6 +55,7 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"target    {told.target}, {told.target.backend} {told.backend_version}"
     yield f"model     {artifact.model_name} {artifact.model}"
     yield f"build     {artifact.build}"
+    yield f"repaired  {_repaired(told)}"
     made = f"{told.compile.seconds:.1f} s, at most {size(told.compile.peak_memory_bytes)} of memory"
     yield f"engine    {size(told.compile.engine_bytes)}, built in {made}"
     if told.compile_machine is not None:
@@ -62,6 +64,15 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
         yield f"measured  {_machine(told.measure_machine)}"
     if told.versions:
         yield f"versions  {', '.join(f'{name} {it}' for name, it in sorted(told.versions.items()))}"
+
+
+def _repaired(told: BuildReport) -> str:
+    if told.repair is None:
+        return f"not tried: {told.repair_reason or 'no reason given'}"
+    if not told.repair.changed:
+        return "nothing was changed"
+    nodes = f"{told.repair.nodes_before} nodes became {told.repair.nodes_after}"
+    return f"{told.repaired_model}, {nodes}, in {told.repair.seconds:.1f} s"
 
 
 def _machine(machine: Machine) -> str:
@@ -78,6 +89,9 @@ def _machine(machine: Machine) -> str:
 def _grids(told: BuildReport) -> Iterator[Grid]:
     if told.gates:
         yield _gates(told.gates)
+    rows = told.repair.passes if told.repair is not None else []
+    if any(row.outcome is not Outcome.NOTHING_TO_DO for row in rows):
+        yield _repairs(rows)
     if told.accuracy is not None:
         yield _accuracy(told.accuracy)
     if told.latency:
@@ -91,6 +105,17 @@ def _gates(verdicts: list[GateVerdict]) -> Grid:
     for verdict in verdicts:
         value = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
         grid.add(verdict.gate, "yes" if verdict.met else "no", value, verdict.reason or "")
+    return grid
+
+
+def _repairs(rows: list[PassReport]) -> Grid:
+    """Return what became of each repair that had anything to do."""
+    heads = (Column("repair", head=True), Column("outcome"), Column("max error", right=True))
+    grid = Grid((*heads, _free("why")))
+    for row in rows:
+        if row.outcome is not Outcome.NOTHING_TO_DO:
+            error = row.proof.max_abs_error if row.proof is not None else None
+            grid.add(row.name, str(row.outcome), _number(error), row.why)
     return grid
 
 

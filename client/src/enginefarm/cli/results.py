@@ -18,6 +18,7 @@ from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
+from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, TargetView
@@ -41,7 +42,7 @@ def result_table(farm: FarmClient, build: BuildView) -> Grid:
         artifact = artifacts.get(target.artifact or "")
         # The whole digest stands in the line below the table that says how to fetch it.
         digest = NONE if target.artifact is None else short(target.artifact)
-        grid.add(str(target.target), _state(build, target), *_numbers(artifact), digest)
+        grid.add(str(target.target), _state(build, target, artifact), *_numbers(artifact), digest)
     return grid
 
 
@@ -56,7 +57,11 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
-        if target.artifact_state is ArtifactState.PUBLISHED:
+        if artifact is not None and artifact.lost:
+            lines.append(
+                f"{target.target}: build it again; {target.artifact} cannot be pulled meanwhile"
+            )
+        elif target.artifact_state is ArtifactState.PUBLISHED:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
         elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
             lines.append(f"{target.target}: enginefarm report {target.artifact}")
@@ -79,10 +84,15 @@ def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
 
 def _remarks(artifact: ArtifactView) -> Iterator[str]:
     report = artifact.report
+    if artifact.lost:
+        yield f"the bucket has lost {', '.join(artifact.lost)}"
+    if artifact.engine_expired_at is not None:
+        yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
     if report is None:
         return
     if not report.measured:
         yield f"not measured: {report.reason or 'no reason given'}"
+    yield from repaired(report)
     for verdict in report.gates:
         if not verdict.met:
             seen = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
@@ -94,6 +104,17 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     usual = _usual(report)
     if usual is not None and is_noisy(usual):
         yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
+
+
+def repaired(report: BuildReport) -> Iterator[str]:
+    """Yield what was changed before the engine was built, and what of it changes results."""
+    told = report.repair
+    if told is None or not told.applied:
+        return
+    yield f"repaired before it was built: {', '.join(row.name for row in told.applied)}"
+    for row in told.applied:
+        if row.exactness is Exactness.MEASURED:
+            yield f"{row.name} is not exact: {row.why}"
 
 
 def is_noisy(latency: LatencyReport) -> bool:
@@ -114,7 +135,9 @@ def _doubts(latency: LatencyReport) -> list[str]:
     return [note for note in latency.notes if not note.startswith("inputs: ")]
 
 
-def _state(build: BuildView, target: TargetView) -> Text:
+def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:
+    if artifact is not None and artifact.lost:
+        return Text(f"{target.artifact_state}, lost", style="red")
     if target.artifact_state is not None:
         style = "green" if target.artifact_state is ArtifactState.PUBLISHED else "red"
         return Text(f"{target.artifact_state}{_from_cache(build, target)}", style=style)

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from enginefarm.cli import arguments
 from enginefarm.cli.artifacts import Trust
 from enginefarm.cli.output import Json, print_json, say
-from enginefarm.cli.run_shapes import shapes_of_run, unknown_input
+from enginefarm.cli.run_shapes import require_not_fixed, shapes_of_run, unknown_input
 from enginefarm.cli.session import settings_of
 from enginefarm.errors import FarmError, InvalidRequest, NotServed
 from enginefarm.install import Installed, verify_folder
@@ -65,6 +65,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
     installed = verify_folder(folder, keys)
     if installed.config.target != _RUNS:
         raise _not_here(installed.config.target)
+    require_not_fixed(installed.config, [*how, *asked])
     shapes = shapes_of_run(installed.config, asked, outside_profile=outside_profile)
     numpy, runtime = _extra("numpy"), _extra("onnxruntime")
     session = _session(runtime, installed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
@@ -33,6 +33,23 @@ def shapes_of_run(
     if asked and config.profiles and not outside_profile:
         _require_inside(config, chosen)
     return chosen
+
+
+def require_not_fixed(config: EngineConfig, names: Iterable[str]) -> None:
+    """Refuse values for what the engine no longer takes.
+
+    Raises:
+        InvalidRequest: ``input_fixed``.
+    """
+    for name in names:
+        fixed = config.fixed_inputs.get(name)
+        if fixed is not None and fixed.value is not None:
+            raise InvalidRequest(
+                f"The input {name[:80]!r} is fixed in this engine: it always is {fixed.value}.",
+                code="input_fixed",
+                why="The build asked for that, so the engine has no such input.",
+                fix="Leave it out, or build an engine without fixing it.",
+            )
 
 
 def unknown_input(name: str, known: Sequence[str]) -> InvalidRequest:

@@ -10,9 +10,9 @@ from pydantic import JsonValue
 from enginefarm.cli import arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.display import upload_progress
-from enginefarm.cli.models import told_name
+from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
-from enginefarm.cli.session import connect, told_if_interrupted
+from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
@@ -32,6 +32,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_unmeasured: options.IfUnmeasured = Unmeasured.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    fix: options.Fixes = None,
+    allow: options.Allowed = None,
     synthetic: options.Synthetic = None,
     evaluation: options.Evaluation = None,
     seed: options.Seed = 0,
@@ -49,20 +51,29 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     asked: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
-        "options": arguments.options(option or []),
+        "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
         "gates": arguments.gates(gate or [], if_unmeasured),
         "synthetic": arguments.synthetic(synthetic or []),
-        "labels": dict[str, JsonValue](arguments.labels(label or [])),
-        "wait_for_node": arguments.seconds(wait_for_node),
+        **_circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node),
     }
-    asked |= {"seed": seed, "priority": priority}
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
-        asked |= _sent(farm, model, name, evaluation)
+        asked |= _sent(farm, model, name, evaluation, settings_of(ctx).cache)
         if dry_run or explain:
             _plan(farm, valid_spec(asked), explain=explain, as_json=as_json)
         else:
             _ask(farm, valid_spec(asked), idempotency_key, watch=watch, as_json=as_json)
+
+
+def _circumstances(
+    labels: list[str], *, seed: int, priority: int, wait: str
+) -> dict[str, JsonValue]:
+    return {
+        "labels": dict[str, JsonValue](arguments.labels(labels)),
+        "seed": seed,
+        "priority": priority,
+        "wait_for_node": arguments.seconds(wait),
+    }
 
 
 def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | None) -> None:
@@ -75,19 +86,19 @@ def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | Non
 
 
 def _sent(
-    farm: FarmClient, model: str, name: str | None, evaluation: str | None
+    farm: FarmClient, model: str, name: str | None, evaluation: str | None, cache: Path
 ) -> dict[str, JsonValue]:
     with told_if_interrupted("nothing was asked for, and no build was made"):
-        return {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
+        sent = _model(farm, model, name, cache)
+        return {"model": sent, "evaluation": _dataset(farm, evaluation)}
 
 
-def _model(farm: FarmClient, text: str, name: str | None) -> str:
+def _model(farm: FarmClient, text: str, name: str | None, cache: Path) -> str:
     if arguments.is_reference(text):
         if name is not None:
             remark("--name is not used: the farm has the model, under the name that it was sent by")
         return arguments.digest(text)
-    with upload_progress(stderr(), Path(text).name) as sent:
-        view = farm.models.upload(Path(text), name=name, sent=sent)
+    view = send_model(farm, Path(text), name, cache)
     remark(f"model {view.name} {view.digest}" + (" (the farm has it already)" * view.existed))
     told_name(view, name)
     return view.digest

@@ -40,6 +40,18 @@ Options = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
+Fixes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="INPUT=VALUE|SHAPE",
+        help="Make an input a constant (sr=16000), or fix its shape (x=1x3x320x480 or ids=[128])."
+        f" {_MANY}",
+    ),
+]
+Allowed = Annotated[
+    list[str] | None,
+    typer.Option(metavar="REPAIR", help=f"A repair that is not exact: restore-float. {_MANY}"),
+]
 Synthetic = Annotated[
     list[str] | None,
     typer.Option(

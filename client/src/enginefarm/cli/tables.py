@@ -7,14 +7,14 @@ from datetime import datetime
 
 from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
+from enginefarm.plan_views import PlannedJob, PlanView
 from enginefarm.views import (
     BuildPage,
     BuildView,
     JobView,
+    ModelSummary,
     ModelView,
     NodeView,
-    PlannedJob,
-    PlanView,
     TargetAvailability,
     TrustKey,
 )
@@ -36,7 +36,7 @@ def jobs_table(build: BuildView) -> Grid:
     grid = _grid(*names)
     for job in build.jobs:
         state = f"{job.state}{' (cached)' if job.cached_from else ''}"
-        note = job.note or (job.failure.code if job.failure else "")
+        note = job.note or (job.failure.code if job.failure else ", ".join(job.repairs))
         row = (str(job.target), str(job.stage), state, str(job.attempt), job.node or NONE)
         started = NONE if job.started_at is None else when(job.started_at)
         grid.add(*row, started, _took(job), job.id, note)
@@ -57,11 +57,14 @@ def plan_table(plan: PlanView) -> Grid:
     return grid
 
 
-def models_table(models: Iterable[ModelView]) -> Grid:
-    """Return the models."""
+def models_table(models: Iterable[ModelView | ModelSummary]) -> Grid:
+    """Return the models; where only some of the inputs are told, how many more there are."""
     grid = _grid("model!", "size#", "inputs~", "opset#", "nodes#", "digest")
     for model in models:
-        inputs = ", ".join(tensor(each) for each in model.inputs)
+        shown = [tensor(each) for each in model.inputs]
+        if isinstance(model, ModelSummary) and model.input_count > len(shown):
+            shown.append(f"{model.input_count - len(shown)} more")
+        inputs = ", ".join(shown)
         opset = str(model.opsets.get("", model.opsets.get("ai.onnx", NONE)))
         row = (model.name, size(model.size), inputs, opset, str(model.node_count))
         grid.add(*row, Digest(model.digest))
@@ -123,7 +126,7 @@ def _grid(*headings: str) -> Grid:
 
 def _why(job: PlannedJob) -> str:
     if job.miss is None:
-        return ""
+        return f"repairs: {', '.join(job.repairs)}" if job.repairs else ""
     if job.miss.nearest_key is None:
         return "nothing like it was built before"
     differences = (f"{each.field}: {each.nearest} → {each.this}" for each in job.miss.differences)

@@ -1,0 +1,95 @@
+"""What fixing inputs does to a model's interface, and whether it can be done. Pure.
+
+The farm asks before a build is accepted, the node before it rewrites: the answer is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from enginefarm.errors import InvalidRequest
+from enginefarm.nearest import did_you_mean
+from enginefarm.profile_text import shape_text
+from enginefarm.spec import FixedInput
+from enginefarm.views import TensorView
+
+_WHOLE = ("int", "uint")
+_FLOATING = ("float", "bfloat", "double", "half")
+
+
+def with_fixed(inputs: Sequence[TensorView], fixed: Mapping[str, FixedInput]) -> list[TensorView]:
+    """Return the inputs that are left, with the shapes that they then have.
+
+    Raises:
+        InvalidRequest: ``unknown_input``, ``fix_shape``, ``fix_value``.
+    """
+    known = {row.name: row for row in inputs}
+    for name, wanted in fixed.items():
+        if name not in known:
+            raise InvalidRequest(
+                f"The model has no input {name[:80]!r} that could be fixed.",
+                code="unknown_input",
+                fix=did_you_mean(name, known) if known else "The model has no inputs.",
+            )
+        _require_shape(known[name], wanted)
+        _require_value(known[name], wanted)
+    return [
+        row if row.name not in fixed else _with_shape(row, fixed[row.name])
+        for row in inputs
+        if row.name not in fixed or fixed[row.name].value is None
+    ]
+
+
+def shape_of(row: TensorView, wanted: FixedInput) -> list[int]:
+    """Return the shape of an input that is fixed to a value."""
+    if wanted.shape is not None:
+        return list(wanted.shape)
+    return [dim for dim in row.shape if isinstance(dim, int)]
+
+
+def _with_shape(row: TensorView, wanted: FixedInput) -> TensorView:
+    return row.model_copy(update={"shape": shape_of(row, wanted)})
+
+
+def _require_shape(row: TensorView, wanted: FixedInput) -> None:
+    dynamic = [dim for dim in row.shape if not isinstance(dim, int)]
+    if wanted.shape is None:
+        if dynamic:
+            raise InvalidRequest(
+                f"The input {row.name!r} cannot be fixed to a value alone.",
+                code="fix_shape",
+                why=f"The model declares it as {shape_text(row.shape)}: how many values is open.",
+                fix="Give its shape together with the value (fix_inputs: value and shape).",
+            )
+        return
+    same = len(wanted.shape) == len(row.shape) and all(
+        not isinstance(dim, int) or dim == asked
+        for dim, asked in zip(row.shape, wanted.shape, strict=True)
+    )
+    if not same:
+        raise InvalidRequest(
+            f"The input {row.name!r} cannot be fixed to the shape {shape_text(wanted.shape)}.",
+            code="fix_shape",
+            why=f"The model declares it as {shape_text(row.shape)}.",
+            fix="Give one number for each dimension, and the model's own where it has one.",
+        )
+
+
+def _require_value(row: TensorView, wanted: FixedInput) -> None:
+    value = wanted.value
+    if value is None:
+        return
+    if row.dtype == "bool":
+        fits = isinstance(value, bool) or value in {0, 1}
+    elif row.dtype.startswith(_FLOATING):
+        fits = True
+    else:
+        fits = row.dtype.startswith(_WHOLE) and float(value).is_integer()
+        fits = fits and (not row.dtype.startswith("u") or value >= 0)
+    if not fits:
+        raise InvalidRequest(
+            f"The input {row.name!r} cannot be fixed to {value!r}.",
+            code="fix_value",
+            why=f"The model declares it as {row.dtype}.",
+            fix="Give a value of that type.",
+        )

@@ -1,0 +1,148 @@
+"""The repairs that a model may get before it is built, as data: what each is for, and its version.
+
+The farm names them with their versions in a job's key; the node has the code. A pass that comes to
+change more or less than before gets the next version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+
+from enginefarm.spec import Inexact, RepairOptions
+
+
+class Exactness(StrEnum):
+    """What a repair may do to results.
+
+    ``structural`` leaves every computation as it is; ``exact`` rewrites some and must give the same
+    results; ``measured`` changes them, and its report says by how much.
+    """
+
+    STRUCTURAL = "structural"
+    EXACT = "exact"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One pass. ``backends``: which need it; empty means all. ``asked``: only on request."""
+
+    name: str
+    version: int
+    exactness: Exactness
+    mends: str
+    backends: frozenset[str] = frozenset()
+    asked: bool = False
+
+
+class PassId(BaseModel):
+    """A pass as a key names it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    version: int
+
+
+_TENSORRT = frozenset({"tensorrt-rtx", "tensorrt"})
+
+REPAIRS: tuple[Repair, ...] = (
+    Repair(
+        "lower-ir-version",
+        1,
+        Exactness.STRUCTURAL,
+        "A file format version that is newer than its operators need, and than runtimes take.",
+    ),
+    Repair(
+        "sort-nodes",
+        1,
+        Exactness.STRUCTURAL,
+        "Nodes that stand before what they read, as some optimizers leave them.",
+    ),
+    Repair(
+        "unique-names",
+        1,
+        Exactness.STRUCTURAL,
+        "Nodes that have the name of another. Two tensors of one name are left for the check.",
+    ),
+    Repair(
+        "weights-not-inputs",
+        1,
+        Exactness.STRUCTURAL,
+        "Weights that are listed as inputs, too, as every file before IR version 4 had them.",
+    ),
+    Repair(
+        "raise-opset",
+        1,
+        Exactness.EXACT,
+        "Operators of an opset before 7, which runtimes no longer take.",
+    ),
+    Repair(
+        "fix-inputs",
+        1,
+        Exactness.EXACT,
+        "An input that is always the same becomes a constant, or gets the shape it always has.",
+        asked=True,
+    ),
+    Repair(
+        "restore-float",
+        1,
+        Exactness.MEASURED,
+        "Operators that quantize while they run compute in fp32, with the weights of the file.",
+        backends=_TENSORRT,
+        asked=True,
+    ),
+    Repair(
+        "unique-dimensions",
+        1,
+        Exactness.STRUCTURAL,
+        "Axes that an exporter gave one placeholder name, such as ? or -1, get names of their own.",
+        backends=_TENSORRT,
+    ),
+    Repair(
+        "pin-dimensions",
+        1,
+        Exactness.EXACT,
+        "In a model that branches, a dimension to which the profiles give one size is that number.",
+        backends=_TENSORRT,
+    ),
+    Repair(
+        "fold-constants",
+        1,
+        Exactness.EXACT,
+        "What is constant is computed once, and an If whose condition is known gives way to its"
+        " branch.",
+        backends=_TENSORRT,
+    ),
+    Repair(
+        "prune-unused",
+        1,
+        Exactness.STRUCTURAL,
+        "Inputs that no node reads, also those that nothing reads once the rest is folded.",
+        asked=True,
+    ),
+)
+"""Every pass, in the order in which they are tried."""
+
+
+def passes_for(backend: str, asked: RepairOptions) -> list[PassId]:
+    """Return the passes that a build for a backend tries, in order."""
+    return [
+        PassId(name=row.name, version=row.version)
+        for row in REPAIRS
+        if (not row.backends or backend in row.backends) and _wanted(row, asked)
+    ]
+
+
+def _wanted(row: Repair, asked: RepairOptions) -> bool:
+    if not row.asked:
+        return True
+    wanted = {
+        "fix-inputs": bool(asked.fix_inputs),
+        "prune-unused": asked.prune_unused,
+        "restore-float": Inexact.RESTORE_FLOAT in asked.allow,
+    }
+    return wanted[row.name]

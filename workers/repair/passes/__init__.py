@@ -1,0 +1,1 @@
+"""One small pass in each file: it changes the copy that it is given and says what it did."""

@@ -1,0 +1,31 @@
+"""Compute what is constant once, and take in the branch of an If whose condition is known.
+
+Each uncovers more of the other, so both go on until neither finds anything.
+"""
+
+from __future__ import annotations
+
+import onnx
+
+from workers.repair.base import Ground
+from workers.repair.branches import inner_graphs
+from workers.repair.deciding import count, fold
+
+
+def run(model: onnx.ModelProto, ground: Ground) -> str | None:
+    """Fold where the graph branches, or where an input was fixed."""
+    if not _is_needed(model, ground):
+        return None
+    before = len(model.graph.node)
+    branches = fold(model)
+    if len(model.graph.node) == before and not branches:
+        return None
+    left = count(model.graph, "If")
+    told = f"{before} nodes became {len(model.graph.node)}"
+    if branches:
+        told += f"; {branches} times an If gave way to its branch"
+    return f"{told}; {left} If remain" if left else told
+
+
+def _is_needed(model: onnx.ModelProto, ground: Ground) -> bool:
+    return bool(ground.fixed) or any(True for row in model.graph.node for _ in inner_graphs(row))

@@ -1,0 +1,56 @@
+"""Give axes names of their own where an exporter wrote one placeholder on several.
+
+``?`` and ``-1`` mean "any size". A compiler that takes them for a name holds the axes to one size
+and refuses a profile in which they differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import onnx
+
+from workers.repair.base import Ground
+
+_PLACEHOLDER = re.compile(r"(?:[^A-Za-z]*|none|unk|unknown|nan|any|dynamic)", re.IGNORECASE)
+
+
+def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
+    """Rename on inputs; forget on outputs and in between, where inference tells better."""
+    shared = Counter(dim.dim_param for _, _, dim in _named(model.graph.input))
+    meant = {name for name in shared if is_placeholder(name)}
+    if not any(shared[name] > 1 for name in meant):
+        return None
+    taken = set(shared)
+    renamed = []
+    for value, axis, dim in _named(model.graph.input):
+        if dim.dim_param in meant:
+            renamed.append(f"{value.name}[{axis}] {dim.dim_param!r}")
+            dim.dim_param = _free(f"{value.name}_dim_{axis}", taken)
+    for _, _, dim in _named([*model.graph.output, *model.graph.value_info]):
+        if dim.dim_param in meant:
+            dim.Clear()
+    return f"{len(renamed)} axes have names of their own: {', '.join(renamed[:8])}"
+
+
+def is_placeholder(name: str) -> bool:
+    """Tell a name of an axis from what exporters write who mean "any"."""
+    return _PLACEHOLDER.fullmatch(name) is not None
+
+
+def _named(
+    values: Iterator[onnx.ValueInfoProto] | list[onnx.ValueInfoProto],
+) -> Iterator[tuple[onnx.ValueInfoProto, int, onnx.TensorShapeProto.Dimension]]:
+    for value in values:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.dim_param:
+                yield value, axis, dim
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
