@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 import structlog
+from anyio import to_thread
 from fastapi import Depends, FastAPI
 
 from api import (
@@ -22,6 +24,7 @@ from api import (
     health,
     jobs,
     metrics,
+    model_uploads,
     models,
     nodes,
     openapi,
@@ -29,20 +32,26 @@ from api import (
     trust,
     worker_api,
 )
+from api.closing import Closing
 from api.errors import add_handlers
 from api.limits import LimitBodies
 from api.measures import Measures
+from api.reading import Reading
 from api.requests import ObserveRequests, bind_ids
 from api.settings import ApiSettings
 from api.validation import refuse_unknown_query
 from enginefarm import __version__
+from enginefarm.errors import FarmError
+from storage import pulses
 from storage.database import Database
 from storage.objects import S3Objects
 from storage.progress import ProgressStreams
+from tasks.absence import BEAT_S, GAP_S
 from tasks.farm import Farm
 
 ROUTERS = (
     models.router,
+    model_uploads.router,
     datasets.router,
     builds.router,
     events.router,
@@ -66,9 +75,13 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.farm = farm or make_farm(settings)
+        app.state.reading = Reading(settings)
         log.info("api_started", version=__version__)
         try:
-            yield
+            async with anyio.create_task_group() as group:
+                group.start_soon(_keep_beating, app.state.farm)
+                yield
+                group.cancel_scope.cancel()
         finally:
             await app.state.farm.progress.aclose()
             if farm is None:
@@ -89,6 +102,7 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.measures = Measures()
+    app.state.closing = Closing()
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app)
@@ -96,6 +110,21 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
     app.add_middleware(LimitBodies, limits=settings.body_limits())
     app.add_middleware(ObserveRequests, measures=app.state.measures)
     return app
+
+
+async def _keep_beating(farm: Farm) -> None:
+    """Say that the API lives, so that the reconciler knows when nodes had nobody to report to."""
+
+    def beat() -> None:
+        with farm.database.transaction() as session:
+            pulses.beat(session, "api", GAP_S)
+
+    while True:
+        try:
+            await to_thread.run_sync(beat, abandon_on_cancel=True)
+        except FarmError as error:
+            log.warning("beat_missed", code=error.code)
+        await anyio.sleep(BEAT_S)
 
 
 def make_farm(settings: ApiSettings) -> Farm:

@@ -20,11 +20,13 @@ from enginefarm.digest import repr_digest
 from enginefarm.manifest import BUNDLE_TYPE, MANIFEST_TYPE
 from enginefarm.state import Scope
 from enginefarm.views import ArtifactView
-from storage import artifacts
+from storage import artifacts, lost
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 Deployer = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ))]
 JSON_LINES = "application/jsonl"
+LOST = "X-Lost-Files"
+"""Header that names the files of an artifact that the bucket no longer has."""
 
 
 @router.get(
@@ -37,6 +39,7 @@ JSON_LINES = "application/jsonl"
         good={
             200: {
                 "description": "The manifest's bytes; their sha256 is the digest in the path.",
+                "headers": {LOST: {"schema": {"type": "string"}}},
                 "content": {MANIFEST_TYPE: {"example": {"schemaVersion": 2, "layers": []}}},
             },
             304: {"description": "You have it already."},
@@ -48,6 +51,7 @@ def manifest(digest: DigestPath, request: Request, entrance: Deployer) -> Respon
     with entrance.transaction() as (session, caller):
         row = artifact_for(session, caller, digest)
         data = row.manifest
+        gone = views.artifact(row, lost.of_artifact(session, caller.tenant_id, digest)).lost
     etag = f'"{digest}"'
     headers = {
         "ETag": etag,
@@ -57,6 +61,8 @@ def manifest(digest: DigestPath, request: Request, entrance: Deployer) -> Respon
         "Cache-Control": "private, no-cache",
         "X-Content-Type-Options": "nosniff",
     }
+    if gone:
+        headers[LOST] = ", ".join(gone)
     if judge(etag, None, request.headers.get("if-none-match")) is Verdict.NOT_MODIFIED:
         return Response(status_code=304, headers=headers)
     return Response(data, media_type=MANIFEST_TYPE, headers=headers)
@@ -66,7 +72,8 @@ def manifest(digest: DigestPath, request: Request, entrance: Deployer) -> Respon
 def summary(digest: DigestPath, entrance: Deployer) -> ArtifactView:
     """Return an artifact's state, files and report."""
     with entrance.transaction() as (session, caller):
-        return views.artifact(artifact_for(session, caller, digest))
+        row = artifact_for(session, caller, digest)
+        return views.artifact(row, lost.of_artifact(session, caller.tenant_id, digest))
 
 
 @router.get(

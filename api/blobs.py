@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
 
+import structlog
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
@@ -20,10 +21,13 @@ from api.parameters import DigestPath, Flag
 from api.ranges import Unsatisfiable, Verdict, judge, span_of
 from api.release import blob_for
 from enginefarm.digest import hex_of, repr_digest
-from enginefarm.errors import Conflict, InvalidRequest
+from enginefarm.errors import Conflict, InvalidRequest, NotFound
 from enginefarm.state import Scope
+from storage import lost
 
+_log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/v1/blobs", tags=["artifacts"])
+Asker = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ, Scope.SUBMIT))]
 Deployer = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ))]
 Proxy = Annotated[Flag, Query(description="Send the bytes through the farm; no redirect.")]
 _HEADERS = {
@@ -68,7 +72,7 @@ def fetch(
     ),
 )
 def head(
-    digest: DigestPath, request: Request, entrance: Deployer, *, proxy: Proxy = False
+    digest: DigestPath, request: Request, entrance: Asker, *, proxy: Proxy = False
 ) -> Response:
     """Return what GET with ``proxy`` would, without the bytes."""
     return _answer(digest, request, entrance, proxy=proxy)
@@ -76,8 +80,8 @@ def head(
 
 def _answer(digest: str, request: Request, entrance: Entrance, *, proxy: bool) -> Response:
     with entrance.transaction() as (session, caller):
-        row = blob_for(session, caller, digest)
-        size, media_type = row.size, row.media_type
+        row = blob_for(session, caller, digest, only_headers=request.method == "HEAD")
+        size, media_type, missed = row.size, row.media_type, row.lost_at is not None
     etag = f'"{digest}"'
     ask = request.headers
     verdict = judge(etag, ask.get("if-match"), ask.get("if-none-match"))
@@ -85,6 +89,7 @@ def _answer(digest: str, request: Request, entrance: Entrance, *, proxy: bool) -
         return problem_response(_other_bytes(digest), request.scope, 412)
     if verdict is Verdict.NOT_MODIFIED:
         return Response(status_code=304, headers=_kept_headers(digest))
+    _require_there(entrance, digest, size, missed=missed)
     if request.method == "HEAD":
         return _head(digest, size, media_type)
     if not proxy:
@@ -106,6 +111,33 @@ def _answer(digest: str, request: Request, entrance: Entrance, *, proxy: bool) -
         status_code=200 if span is None else 206,
         media_type=media_type,
         headers=headers,
+    )
+
+
+def _require_there(entrance: Entrance, digest: str, size: int, *, missed: bool) -> None:
+    """Ask the bucket before anybody is sent there; what it has lost is not taken from the cache.
+
+    Raises:
+        NotFound: it is not there, or not whole (code ``blob_lost``).
+        Unavailable: the bucket is away.
+    """
+    info = entrance.farm.objects.head(digest)
+    whole = info is not None and info.size == size and info.checksum_ok is not False
+    if whole and not missed:
+        return
+    with entrance.farm.database.transaction() as session:
+        if whole:
+            lost.found(session, digest)
+            return
+        if lost.note(session, digest):
+            _log.error("blob_lost", digest=digest)
+    raise NotFound(
+        f"The bucket has lost blob {digest}.",
+        code="blob_lost",
+        why="It was there when it was published or uploaded, and rows still refer to it.",
+        fix="Submit the build again: what is lost is built anew. Or let the operator restore the "
+        "bucket; python -m storage verify-blobs tells what else is lost.",
+        digest=digest,
     )
 
 

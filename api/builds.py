@@ -14,10 +14,14 @@ from api.openapi import KEYED, problems
 from api.parameters import EXAMPLE_DIGEST, BuildId, Flag, Limit
 from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
+from enginefarm.plan_views import PlanView
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, Scope
 from enginefarm.target import Target
-from enginefarm.views import BuildPage, BuildView, PlanView
+from enginefarm.views import (
+    BuildPage,
+    BuildView,
+)
 from storage import builds, jobs, models, overview
 from storage.database import Session
 from tasks import bump, cancel, submit

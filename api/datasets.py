@@ -13,13 +13,13 @@ from api.declared import BYTES, require_digest_sent, require_known_fields, uploa
 from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath
-from api.settings import ApiSettings
-from api.uploads import RAW, Upload, received
+from api.reading import reading_of
+from api.uploads import RAW, ReceivedFile, Upload, received
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
-from storage import blobs, catalogue, garbage
+from intake.findings import DatasetFound
+from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
-from tasks.datasets import scan_npz
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 DATASET_FILE = "dataset.npz"
@@ -56,7 +56,9 @@ async def upload(
     async with received(
         request, spool=settings.spool_dir, raw_name=name or DATASET_FILE, max_files=1
     ) as sent:
-        view = await run_in_threadpool(_take, entrance, sent, settings, wanted)
+        shown = await run_in_threadpool(_checked, sent, wanted)
+        found = await reading_of(request).dataset(sent.files[0].path)
+        view = await run_in_threadpool(_keep, entrance, sent.files[0], shown, found)
     response.status_code = 200 if view.existed else 201
     response.headers["Location"] = f"/v1/datasets/{view.digest}"
     return view
@@ -66,27 +68,28 @@ async def upload(
 def show(digest: DigestPath, entrance: Reader) -> DatasetView:
     """Return one dataset: its arrays and how many samples they hold."""
     with entrance.transaction() as (session, caller):
-        return views.dataset(catalogue.get_dataset(session, caller.tenant_id, digest))
+        row = catalogue.get_dataset(session, caller.tenant_id, digest)
+        if caller.may(Scope.SUBMIT):
+            catalogue.touch(session, row)  # who looks before a submit is not to find it gone then
+        return views.dataset(row)
 
 
-def _take(
-    entrance: Entrance, sent: Upload, settings: ApiSettings, wanted: str | None
-) -> DatasetView:
-    """Check what was sent, keep the bytes, then the row."""
+def _checked(sent: Upload, wanted: str | None) -> str:
+    """Check all that can be known without reading the file; return the name to show."""
     require_known_fields(sent)
     file = sent.files[0]
     require_digest_sent(sent, file, wanted)
-    shown = require_plain(sent.fields.get("name") or stem_of(file.name, ".npz"), "a dataset's name")
-    scan = scan_npz(
-        file.path,
-        max_bytes=settings.max_dataset_bytes,
-        max_expanded_bytes=settings.max_dataset_expanded_bytes,
-    )
+    return require_plain(sent.fields.get("name") or stem_of(file.name, ".npz"), "a dataset's name")
+
+
+def _keep(entrance: Entrance, file: ReceivedFile, shown: str, found: DatasetFound) -> DatasetView:
+    """Keep the bytes, then the row."""
     with entrance.transaction() as (session, caller):
         quotas.require_room_for_blobs(session, caller.tenant_id, [(file.digest, file.size)])
         garbage.keep(session, [file.digest])
     entrance.farm.objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
+        builds.lock_tenant(session, caller.tenant_id)
         blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         row, existed = catalogue.add_dataset(
             session,
@@ -94,7 +97,7 @@ def _take(
             digest=file.digest,
             name=shown,
             size=file.size,
-            samples=scan.samples,
-            arrays=[array.model_dump(mode="json") for array in scan.arrays],
+            samples=found.samples,
+            arrays=[array.model_dump(mode="json") for array in found.arrays],
         )
         return views.dataset(row, existed=existed)

@@ -81,7 +81,7 @@ async def watch(
         begin = await run_in_threadpool(_afresh, entrance, caller, build_id, start)
     else:
         begin = await run_in_threadpool(_again, entrance, caller, build_id, resume)
-        if begin.over:
+        if begin.over and begin.snapshot is None:
             return Response(status_code=204, headers=_HEADERS)
     feed = Feed(
         build_id,
@@ -89,6 +89,7 @@ async def watch(
         rows_after=partial(_rows_after, entrance, caller, build_id),
         entries_after=partial(entrance.farm.progress.read, build_id),
         keep_alive_s=settings_of(request).keep_alive_s,
+        closing=request.app.state.closing,
     )
     return StreamingResponse(
         feed.frames(begin.snapshot, over=begin.over), media_type=STREAM, headers=_HEADERS
@@ -113,6 +114,10 @@ def _afresh(entrance: Entrance, caller: Caller, build_id: str, start: Cursor) ->
 def _again(entrance: Entrance, caller: Caller, build_id: str, resume: Cursor) -> _Start:
     with entrance.farm.database.transaction() as session:
         row = builds.get(session, caller.tenant_id, build_id)
+        if row.events_expired_at is not None:
+            # What is to follow is no longer kept: say where the build ended instead.
+            view = view_of(session, entrance, caller, build_id)
+            return _Start(resume, view.model_dump(mode="json"), over=True)
         over = BuildState(row.state).terminal and resume.seq >= row.event_seq
         return _Start(resume, None, over)
 

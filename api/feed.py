@@ -17,6 +17,7 @@ import anyio
 import structlog
 
 from api import views
+from api.closing import Closing
 from enginefarm.errors import Forbidden, InvalidRequest, Unauthenticated, Unavailable
 from enginefarm.state import BuildState
 from enginefarm.views import EventView
@@ -78,23 +79,28 @@ class Feed:
         rows_after: RowsAfter,
         entries_after: EntriesAfter,
         keep_alive_s: float,
+        closing: Closing,
     ) -> None:
-        """Start after ``cursor``."""
+        """Start after ``cursor``; end early when ``closing`` begins."""
         self._build_id = build_id
         self._cursor = cursor
         self._rows_after = rows_after
         self._entries_after = entries_after
         self._keep_alive_s = keep_alive_s
+        self._closing = closing
         self._spoke = time.monotonic()
 
     async def frames(self, snapshot: dict[str, Any] | None, *, over: bool) -> AsyncIterator[str]:
-        """Yield frames until the build is over; ``over``: it was when the snapshot was taken."""
+        """Yield frames until the build is over; ``over``: it was when the snapshot was taken.
+
+        They end before that when the server is about to stop.
+        """
         yield f"retry: {RETRY_MS}\n\n"
         if snapshot is not None:
             yield self._frame("snapshot", None, snapshot, datetime.now(UTC))
             if over:
                 return
-        while True:
+        while not self._closing.begun:
             rows = await self._rows()
             if rows is None:
                 return
@@ -131,13 +137,15 @@ class Feed:
         """Wait for something to happen, but never longer than a lost wake-up may cost."""
         silence = time.monotonic() - self._spoke
         seconds = max(0.01, min(LOOK_S, self._keep_alive_s - silence))
-        try:
-            with anyio.fail_after(seconds + PATIENCE_S):
-                return await self._entries_after(self._cursor.stream, int(seconds * 1000))
-        except (Unavailable, TimeoutError) as error:
-            log.warning("watch_without_valkey", build_id=self._build_id, error=repr(error))
-            await anyio.sleep(min(POLL_S, seconds))
-            return []
+        entries: Entries = []
+        with self._closing.ends_wait():
+            try:
+                with anyio.fail_after(seconds + PATIENCE_S):
+                    entries = await self._entries_after(self._cursor.stream, int(seconds * 1000))
+            except (Unavailable, TimeoutError) as error:
+                log.warning("watch_without_valkey", build_id=self._build_id, error=repr(error))
+                await anyio.sleep(min(POLL_S, seconds))
+        return entries
 
     def _progress(self, stream: str, data: dict[str, Any]) -> str | None:
         """Tell of progress; an entry without a job only woke us."""

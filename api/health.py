@@ -17,6 +17,8 @@ from tasks.farm import Farm
 
 router = APIRouter(tags=["operation"])
 PATIENCE_S = 5.0
+_SPARED = frozenset({"valkey"})
+"""Without it the API serves all but live progress; the loops announce jobs when it is back."""
 log = structlog.get_logger(__name__)
 
 
@@ -35,9 +37,13 @@ class Check(BaseModel):
 
 
 class Readiness(BaseModel):
-    """Everything the farm stands on."""
+    """Everything the farm stands on.
+
+    Without a part of ``degraded`` the farm serves, and takes builds in; something is poorer.
+    """
 
     ready: bool
+    degraded: list[str] = []
     checks: dict[str, Check]
 
 
@@ -53,7 +59,10 @@ async def alive() -> Alive:
     responses={503: {"model": Readiness, "description": "Something it stands on is away."}},
 )
 async def ready(response: Response, farm: Annotated[Farm, Depends(farm_of)]) -> Readiness:
-    """Ask the database, the bucket and Valkey, at the same time and each within five seconds."""
+    """Ask the database, the bucket and Valkey, at the same time and each within five seconds.
+
+    Without the database or the bucket nothing can be served. Without Valkey the farm is degraded.
+    """
     probes: dict[str, Callable[[], object]] = {
         "database": farm.database.ping,
         "bucket": farm.objects.ping,
@@ -67,8 +76,10 @@ async def ready(response: Response, farm: Annotated[Farm, Depends(farm_of)]) -> 
     async with anyio.create_task_group() as group:
         for name in probes:
             group.start_soon(ask, name)
+    away = {name for name, check in checks.items() if not check.ok}
     result = Readiness(
-        ready=all(check.ok for check in checks.values()),
+        ready=away <= _SPARED,
+        degraded=sorted(away & _SPARED),
         checks={name: checks[name] for name in probes},
     )
     response.status_code = 200 if result.ready else 503

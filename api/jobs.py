@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Response
@@ -10,8 +11,10 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from api.auth import Entrance, needs
 from api.openapi import KEYED, problems
 from api.parameters import JobId
+from enginefarm.errors import NotFound
 from enginefarm.state import Scope
 from storage import jobs
+from storage.retention import Rule, setting_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["builds"])
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
@@ -43,6 +46,8 @@ def log(
     """Return the log of one attempt."""
     with entrance.transaction() as (session, caller):
         attempt = jobs.attempt(session, caller.tenant_id, job_id, number)
+        if attempt.log_expired_at is not None:
+            raise _expired(number, attempt.log_expired_at)
         digest, tail = attempt.log_digest, attempt.log_tail
     if digest is None:
         headers = {PART: "tail", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -51,4 +56,16 @@ def log(
         entrance.farm.objects.stream(digest),
         media_type="text/plain; charset=utf-8",
         headers={PART: "whole", "X-Content-Type-Options": "nosniff"},
+    )
+
+
+def _expired(number: int, at: datetime) -> NotFound:
+    return NotFound(
+        f"The log of attempt {number} was removed on {at:%Y-%m-%d}.",
+        code="log_expired",
+        why="The operator keeps logs for so long and no longer "
+        f"({setting_of(Rule.LOGS)}); how the attempt ended is kept.",
+        fix="Build again if you need a log, and fetch it in time.",
+        expired_at=at.isoformat(),
+        rule=str(Rule.LOGS),
     )

@@ -5,6 +5,7 @@ A declared length above the limit is refused before the first byte is read.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from starlette.datastructures import Headers
@@ -15,6 +16,7 @@ from enginefarm.errors import TooLarge
 
 MULTIPART_OVERHEAD = 64 * 1024
 """What part headers and boundaries may add to the files themselves."""
+_PART = re.compile(r"/v1/uploads/[^/]+/files/[^/]+")
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,7 @@ class BodyLimits:
 
     model: int
     dataset: int
+    part: int
     worker: int
     other: int
 
@@ -32,6 +35,8 @@ class BodyLimits:
             return self.model + MULTIPART_OVERHEAD
         if path == "/v1/datasets":
             return self.dataset + MULTIPART_OVERHEAD
+        if _PART.fullmatch(path):
+            return self.part
         if path.startswith("/worker/"):
             return self.worker
         return self.other

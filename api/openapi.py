@@ -34,6 +34,7 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
     413: ("too-large", "too_large", "The body is larger than 1048576 bytes."),
     416: ("invalid-request", "range_not_satisfiable", "The range is outside of the 12 bytes."),
     422: ("invalid-model", "not_a_model", "This is not an ONNX model."),
+    429: ("quota-exceeded", "quota_bytes", "Your tenant would keep 12 bytes; it may keep 10."),
     503: ("unavailable", "database_away", "The database does not answer."),
 }
 

@@ -18,7 +18,7 @@ def _flag(value: object) -> object:
     return True if value == "" else value
 
 
-def _a_word(value: str) -> str:
+def a_word(value: str) -> str:
     """Let what can be no id be one that nobody has: it is answered like any other."""
     return value if re.fullmatch(r"[A-Za-z0-9_-]+", value) else "-"
 
@@ -30,12 +30,12 @@ DigestPath = Annotated[
 ]
 BuildId = Annotated[
     str,
-    AfterValidator(_a_word),
+    AfterValidator(a_word),
     Path(max_length=64, description="A build's id.", examples=["bld_06fh2k9w0q4s1x3z"]),
 ]
 JobId = Annotated[
     str,
-    AfterValidator(_a_word),
+    AfterValidator(a_word),
     Path(max_length=64, description="A job's id.", examples=["job_06fh2k9w0q4s1x40"]),
 ]
 Limit = Annotated[int, Query(ge=1, le=200, description="How many at most.")]

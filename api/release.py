@@ -8,9 +8,10 @@ from __future__ import annotations
 from api.auth import Caller
 from enginefarm.errors import Forbidden, NotFound
 from enginefarm.state import ArtifactState, Scope
-from storage import artifacts, blobs
+from storage import artifacts, blobs, catalogue
 from storage.database import Session
 from storage.models import Artifact, Blob
+from storage.retention import Rule, setting_of
 
 
 def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
@@ -32,26 +33,45 @@ def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
     )
 
 
-def blob_for(session: Session, caller: Caller, digest: str) -> Blob:
-    """Return a blob that the caller may have.
+def blob_for(session: Session, caller: Caller, digest: str, *, only_headers: bool = False) -> Blob:
+    """Return a blob that the caller may have; who may submit may ask whether it is here.
 
     Raises:
-        NotFound: the tenant has none of that digest.
+        NotFound: the tenant has none of that digest (``unknown_blob``), or no longer
+            (``blob_expired``).
         Forbidden: nothing published has it and the key only deploys (``blob_not_published``).
     """
     row = blobs.find(session, caller.tenant_id, digest)
     if row is None:
+        _refuse_expired(session, caller, digest)
         raise NotFound(
             f"There is no blob {digest}.",
             code="unknown_blob",
             why="No model, dataset, log or artifact of yours has these bytes.",
             fix="Take the digest from a manifest or a list of files.",
         )
-    if caller.may(Scope.READ) or artifacts.published_with(session, caller.tenant_id, digest):
+    known = caller.may(Scope.READ) or (only_headers and caller.may(Scope.SUBMIT))
+    if known or artifacts.published_with(session, caller.tenant_id, digest):
         return row
     raise Forbidden(
         "No published artifact has this blob.",
         code="blob_not_published",
         why="A key that only deploys may fetch the files of published artifacts.",
         fix="Use a key that may read, or wait until the artifact is published.",
+    )
+
+
+def _refuse_expired(session: Session, caller: Caller, digest: str) -> None:
+    gone = catalogue.expired(session, caller.tenant_id, "blobs", digest)
+    if gone is None:
+        return
+    raise NotFound(
+        f"The engine of {gone.name} was removed on {gone.expired_at:%Y-%m-%d}.",
+        code="blob_expired",
+        why="The operator keeps the engines of quarantined artifacts for so long and no longer "
+        f"({setting_of(Rule(gone.rule))}); manifest and report are kept.",
+        fix="Submit the build again if you need the engine.",
+        digest=digest,
+        expired_at=gone.expired_at.isoformat(),
+        rule=gone.rule,
     )

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import Field, SecretStr
 
 from api.limits import BodyLimits
 from storage.settings import StorageSettings
-from tasks.settings import PolicySettings
+from tasks.part_plan import UploadLimits
+from tasks.settings import PolicySettings, ReaderSettings
 
 _MIB = 1 << 20
 
 
-class ApiSettings(StorageSettings, PolicySettings):
+class ApiSettings(StorageSettings, PolicySettings, ReaderSettings):
     """Settings of ``python -m api``."""
 
     host: str = Field(default="127.0.0.1", description="The address to listen on.")
@@ -43,8 +42,25 @@ class ApiSettings(StorageSettings, PolicySettings):
     max_model_files: int = Field(
         default=1024, ge=1, description="Most files of one model: the ONNX file and external data."
     )
-    spool_dir: Path | None = Field(
-        default=None, description="Where uploads wait to be checked; absent: the system's."
+    max_upload_bytes: int = Field(
+        default=256 << 30,
+        ge=1,
+        description="Largest model that comes in parts, all files together.",
+    )
+    upload_part_bytes: int = Field(
+        default=64 * _MIB,
+        ge=5 * _MIB,
+        le=5 << 30,
+        description="How large the parts of an upload are; S3 takes no smaller ones.",
+    )
+    direct_uploads: bool = Field(
+        default=True, description="Parts go straight to the bucket; false: through the API."
+    )
+    max_readers: int = Field(
+        default=2, ge=1, description="Uploads that are read at once, each by a process of its own."
+    )
+    reader_wait_s: float = Field(
+        default=60.0, gt=0, description="How long an upload waits for its turn to be read."
     )
     presign_seconds: int = Field(
         default=300, ge=1, le=3600, description="How long the URL of a download holds."
@@ -56,11 +72,22 @@ class ApiSettings(StorageSettings, PolicySettings):
         default=15.0, gt=0, description="Between the comments that keep a quiet event stream open."
     )
 
+    def upload_limits(self) -> UploadLimits:
+        """Return the limits of uploads in parts."""
+        return UploadLimits(
+            part_bytes=self.upload_part_bytes,
+            max_bytes=self.max_upload_bytes,
+            max_files=self.max_model_files,
+            url_seconds=self.transfer_s,
+            direct=self.direct_uploads,
+        )
+
     def body_limits(self) -> BodyLimits:
         """Return the limits of request bodies."""
         return BodyLimits(
             model=self.max_model_bytes,
             dataset=self.max_dataset_bytes,
+            part=self.upload_limits().largest_part,
             worker=self.max_worker_body_bytes,
             other=self.max_body_bytes,
         )

@@ -5,11 +5,16 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import Row
+
 from enginefarm.errors import Failure
+from enginefarm.finding import Finding
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
@@ -25,6 +30,7 @@ from enginefarm.views import (
     EventView,
     FileView,
     JobView,
+    ModelSummary,
     ModelView,
     NodeView,
     ProgressView,
@@ -36,6 +42,11 @@ from enginefarm.views import (
 from storage import models as rows
 from tasks.lifecycle import target_state
 from tasks.results import repairs_of
+
+_LIST_CHARS = 1000
+"""So many letters of names a row of a list has, for its inputs and for its outputs."""
+
+_FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 
 @dataclass(frozen=True)
@@ -62,6 +73,16 @@ def model(row: rows.Model, *, existed: bool = False) -> ModelView:
         created_at=row.created_at,
         existed=existed,
     )
+
+
+def model_summary(row: Row[Any]) -> ModelSummary:
+    """Show a model as a row of a list: of long interfaces what fits in a few lines."""
+    told = row._asdict()
+    for kind in ("inputs", "outputs"):
+        names = [str(tensor["name"]) for tensor in told[kind]]
+        fit = sum(size <= _LIST_CHARS for size in itertools.accumulate(map(len, names)))
+        told[kind] = told[kind][:fit]
+    return ModelSummary.model_validate(told)
 
 
 def dataset(row: rows.Dataset, *, existed: bool = False) -> DatasetView:
@@ -154,9 +175,20 @@ def job(row: rows.Job, around: Around) -> JobView:
         outputs=[
             FileView.model_validate(output) for output in (row.result or {}).get("outputs", [])
         ],
+        outputs_expired_at=row.result_expired_at,
         repairs=repairs_of(row.result),
         attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
+        findings=_findings(row) if row.stage == Stage.CHECK else [],
     )
+
+
+def _findings(row: rows.Job) -> list[Finding]:
+    """Return what a check found, whether it let the build go on or not."""
+    told = (row.result or {}).get("facts") or (row.failure or {}).get("context") or {}
+    try:
+        return _FINDINGS.validate_python(told.get("findings") or [])
+    except ValidationError:
+        return []  # written by a node of another version; its failure is there as it came
 
 
 def _attempt(row: rows.Attempt, around: Around) -> AttemptView:
@@ -167,7 +199,8 @@ def _attempt(row: rows.Attempt, around: Around) -> AttemptView:
         started_at=row.started_at,
         finished_at=row.finished_at,
         failure=_failure(row.failure),
-        log=row.log_digest,
+        log=row.log_digest if row.log_expired_at is None else None,
+        log_expired_at=row.log_expired_at,
     )
 
 
@@ -213,10 +246,17 @@ def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailabili
     )
 
 
-def artifact(row: rows.Artifact) -> ArtifactView:
-    """Show an artifact; its files are those its manifest names."""
+def artifact(row: rows.Artifact, lost: Collection[str] = ()) -> ArtifactView:
+    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some."""
     manifest = read_manifest(row.manifest)
     config = manifest.config
+    files = [
+        FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
+        for file in manifest.layers
+    ]
+    files.append(
+        FileView(name="config.json", digest=config.digest, size=config.size, media_type=CONFIG_TYPE)
+    )
     return ArtifactView(
         digest=row.digest,
         state=row.state,
@@ -225,17 +265,11 @@ def artifact(row: rows.Artifact) -> ArtifactView:
         model_name=row.model_name,
         build=row.build_id,
         size=row.size,
-        files=[
-            FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
-            for file in manifest.layers
-        ]
-        + [
-            FileView(
-                name="config.json", digest=config.digest, size=config.size, media_type=CONFIG_TYPE
-            )
-        ],
+        files=files,
         report=BuildReport.model_validate(row.report) if row.report else None,
         created_at=row.created_at,
+        lost=[file.name for file in files if file.digest in lost],
+        engine_expired_at=row.engine_expired_at,
     )
 
 

@@ -76,6 +76,7 @@ class Programs:
                 "signing_key_uri": uri,
                 "signing_public_key": str(self.folder.signing / "signing-key.pub"),
                 "builder_id": BUILDER_ID,
+                "spool_dir": str(self.folder.private("spool")),
             }
         )
         return self._python("tasks", told)

@@ -8,19 +8,20 @@ from pydantic_settings import BaseSettings
 
 from api.settings import ApiSettings
 from localfarm.settings import ROOT, LocalFarmSettings
-from storage.settings import StorageSettings
-from tasks.settings import ControlSettings, PolicySettings
+from storage.settings import RetentionSettings, StorageSettings
+from tasks.settings import ControlSettings, PolicySettings, ReaderSettings
 from workers.settings import NodeSettings
 
 PAGE = ROOT / "docs" / "operate" / "settings.md"
 SECTIONS: tuple[tuple[str, type[BaseSettings], tuple[type[BaseSettings], ...]], ...] = (
     # heading, settings, and those that have a section of their own
     ("Storage: every process of the control plane, and `python -m storage`", StorageSettings, ()),
+    ("Retention: `python -m tasks`, and `python -m storage retention`", RetentionSettings, ()),
     ("API: `python -m api`, with those of storage", ApiSettings, (StorageSettings,)),
     (
-        "Control loops: `python -m tasks`, with those of storage and the policy above",
+        "Control loops: `python -m tasks`, with those of storage, the policy and readers above",
         ControlSettings,
-        (StorageSettings, PolicySettings),
+        (StorageSettings, PolicySettings, ReaderSettings, RetentionSettings),
     ),
     ("Node: `python -m workers`", NodeSettings, ()),
     ("Local farm: `python -m localfarm`", LocalFarmSettings, ()),

@@ -1,4 +1,4 @@
-"""``python -m storage``: migrate, make and revoke keys, probe the bucket."""
+"""``python -m storage``: migrate, make and revoke keys, look after the bucket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from enginefarm.errors import FarmError
 from enginefarm.state import Scope
-from storage import access, migrate, signing, tenants
+from storage import access, migrate, signing, tenants, upkeep
 from storage.database import Database, Session, now
 from storage.models import ApiKey
 from storage.objects import S3Objects
@@ -125,6 +125,10 @@ def probe() -> None:
     with _transaction():
         pass
     typer.echo("database and bucket answer")
+
+
+app.command("retention")(upkeep.retention)
+app.command("verify-blobs")(upkeep.verify)
 
 
 def _settings() -> StorageSettings:

@@ -11,13 +11,14 @@ from storage.database import Session, now
 from storage.models import Attempt, Job
 
 
-def failed_on(session: Session, job: Job) -> frozenset[str]:
-    """Return the nodes on which the job has failed by the node's own fault."""
+def failed_on(session: Session, job: Job, *, but: str = "") -> frozenset[str]:
+    """Return the nodes on which the job has failed by their own fault, ``but`` for one code."""
     rows = session.scalars(
         select(Attempt.node_id).where(
             Attempt.job_id == job.id,
             Attempt.state == JobState.FAILED,
             Attempt.failure["blame"].as_string() == Blame.NODE,
+            Attempt.failure["code"].as_string() != but,
         )
     )
     return frozenset(node_id for node_id in rows if node_id is not None)

@@ -10,11 +10,14 @@ from storage.models import Blob
 
 
 def record(session: Session, tenant_id: str, digest: str, size: int, media_type: str) -> None:
-    """Note that a tenant owns these bytes; a repeat changes nothing."""
+    """Note that a tenant owns these bytes, which are in the bucket; a repeat changes nothing."""
+    row = insert(Blob).values(tenant_id=tenant_id, digest=digest, size=size, media_type=media_type)
     session.execute(
-        insert(Blob)
-        .values(tenant_id=tenant_id, digest=digest, size=size, media_type=media_type)
-        .on_conflict_do_nothing()
+        row.on_conflict_do_update(
+            index_elements=[Blob.tenant_id, Blob.digest],
+            set_={"lost_at": None},
+            where=Blob.lost_at.is_not(None),
+        )
     )
 
 

@@ -21,24 +21,29 @@ def enrol(
     credential_sha256: bytes,
     description: dict[str, Any],
     queues: list[str],
+    *,
+    former_sha256: bytes | None,
 ) -> Node:
-    """Keep a node under its name; one that enrols again gets a new credential."""
+    """Keep a node under its name; one that enrols again gets a new credential.
+
+    ``former_sha256`` is of the credential that it showed: if this answer, and the next, are lost it
+    knows no other.
+    """
     values = {
+        "former_sha256": former_sha256,
         "credential_sha256": credential_sha256,
         "description": description,
         "queues": queues,
         "state": NodeState.ACTIVE,
         "last_seen_at": now(),
         "faults": 0,
+        "bucket_faults": 0,
         "note": None,
     }
     session.execute(
         insert(Node)
         .values(id=new_id("nod").removeprefix("nod_"), name=name, **values)
-        .on_conflict_do_update(
-            index_elements=[Node.name],
-            set_={**values, "former_sha256": Node.credential_sha256},
-        )
+        .on_conflict_do_update(index_elements=[Node.name], set_=values)
     )
     return session.scalars(
         select(Node).where(Node.name == name).execution_options(populate_existing=True)
@@ -90,12 +95,37 @@ def blame(session: Session, node_id: str, limit: int, note: str) -> bool:
     return True
 
 
+def without_bucket(session: Session, node_id: str, limit: int, note: str) -> bool:
+    """Count that a node could not reach a bucket that answers; tell if that ends its service.
+
+    It does not while every other node that takes work fares likewise: then it is the way to the
+    bucket that nodes share.
+    """
+    node = lock(session, node_id)
+    if node is None:
+        return False
+    node.bucket_faults += 1
+    if node.bucket_faults < limit or node.state is NodeState.OUT_OF_SERVICE:
+        return False
+    others = select(Node.bucket_faults).where(Node.state == NodeState.ACTIVE, Node.id != node_id)
+    shared = session.scalars(others).all()
+    if shared and all(shared):
+        return False
+    node.state = NodeState.OUT_OF_SERVICE
+    node.note = note
+    return True
+
+
 def forgive(session: Session, node_ids: Collection[str]) -> None:
     """Forget the faults of nodes that have shown that they work, or were not at fault."""
     session.execute(
         update(Node)
-        .where(Node.id.in_(node_ids), Node.faults > 0, Node.state != NodeState.OUT_OF_SERVICE)
-        .values(faults=0)
+        .where(
+            Node.id.in_(node_ids),
+            (Node.faults > 0) | (Node.bucket_faults > 0),
+            Node.state != NodeState.OUT_OF_SERVICE,
+        )
+        .values(faults=0, bucket_faults=0)
         .execution_options(synchronize_session=False)
     )
 

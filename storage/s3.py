@@ -62,6 +62,12 @@ def make_bucket(client: Any, bucket: str) -> None:  # noqa: ANN401 - boto3 makes
         client.head_bucket(Bucket=bucket)  # refused if it is somebody else's
 
 
+def blob_key(digest: str) -> str:
+    """Return where the bytes of a digest lie."""
+    name = hex_of(digest)
+    return f"sha256/{name[:2]}/{name}"
+
+
 def status_of(error: ClientError) -> int:
     """Return the HTTP status that the store answered with."""
     status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)

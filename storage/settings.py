@@ -5,6 +5,8 @@ from __future__ import annotations
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from storage.retention import Rule, Terms
+
 
 class StorageSettings(BaseSettings):
     """What every process of the control plane is told."""
@@ -29,3 +31,38 @@ class StorageSettings(BaseSettings):
     )
     s3_access_key: str = Field(description="The id of the key that may read and write the bucket.")
     s3_secret_key: SecretStr = Field(description="The secret that belongs to that key.")
+
+
+class RetentionSettings(BaseSettings):
+    """For how many days things are kept that the farm could do without; 0: for ever."""
+
+    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+
+    logs_kept_days: float = Field(
+        default=90.0, ge=0, description="Logs of attempts, from their end; 0: for ever."
+    )
+    results_kept_days: float = Field(
+        default=30.0,
+        ge=0,
+        description="What targets made that ended unpublished, from the last build that used it; "
+        "0: for ever.",
+    )
+    quarantined_kept_days: float = Field(
+        default=90.0, ge=0, description="Engines of quarantined artifacts; 0: for ever."
+    )
+    models_kept_days: float = Field(
+        default=0.0,
+        ge=0,
+        description="Models that no build uses and no published artifact has, from their last use; "
+        "0: for ever.",
+    )
+    datasets_kept_days: float = Field(
+        default=0.0, ge=0, description="Datasets, by the same rule as models; 0: for ever."
+    )
+    events_kept_days: float = Field(
+        default=90.0, ge=0, description="Events of builds, from their end; 0: for ever."
+    )
+
+    def terms(self) -> Terms:
+        """Return the rules as the decision wants them."""
+        return Terms({rule: getattr(self, f"{rule}_kept_days") for rule in Rule})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enginefarm.errors import InvalidRequest, JobFailed
+from enginefarm.errors import Conflict, InvalidRequest, JobFailed
 from enginefarm.state import Blame
 
 
@@ -34,3 +34,13 @@ def unfit(code: str, message: str, digest: str) -> JobFailed:
 def corrupt(digest: str) -> JobFailed:
     """Say that bytes are not those of their digest."""
     return unfit("blob_corrupt", f"The bytes under {digest} do not have that digest.", digest)
+
+
+def lost(place: str) -> Conflict:
+    """Say that what was sent in parts is no longer in the bucket."""
+    return Conflict(
+        "What was sent of this upload is no longer there.",
+        code="upload_lost",
+        why=f"The bucket has nothing, or something else, at {place}.",
+        fix="Begin a new upload: POST /v1/uploads; the command line does so by itself.",
+    )

@@ -7,9 +7,11 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 from enginefarm import logs
+from intake.reader import Reader
 from storage.database import Database
 from storage.objects import S3Objects
 from storage.progress import ProgressStreams
@@ -17,14 +19,16 @@ from storage.signing import StatementSigner
 from tasks.app import make_app
 from tasks.dispatcher import dispatch
 from tasks.farm import Farm
+from tasks.keeping import Keeper
 from tasks.loops import Loop, run
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
 from tasks.settings import ControlSettings
 from tasks.settle import settle_due
 from tasks.sweep import Sweeper
+from tasks.verify_uploads import tidy, verify_due
 
-LOOPS = ("dispatcher", "publisher", "reconciler")
+LOOPS = ("dispatcher", "publisher", "reconciler", "intake")
 _ALIVE_WITHIN_S = 60.0
 
 
@@ -63,21 +67,38 @@ def _loops(settings: ControlSettings, chosen: list[str]) -> list[Loop]:
         signer=signer,
     )
     app = make_app(settings.broker_url.get_secret_value(), publisher=True)
+    keeper = Keeper(farm, settings.terms())
     loops = {
         "dispatcher": Loop("dispatcher", partial(dispatch, farm, app), 0.1),
         "publisher": Loop("publisher", partial(_settle_and_publish, farm, signer), 0.1),
-        "reconciler": Loop("reconciler", partial(_reconcile, farm, Sweeper(farm)), 1.0),
+        "reconciler": Loop("reconciler", partial(_reconcile, farm, Sweeper(farm), keeper), 1.0),
     }
-    return [loops[name] for name in chosen]
+    reader = Reader(settings.reader_limits())
+    names = [f"intake-{at}" if at else "intake" for at in range(settings.verifiers)]
+    verifiers = [
+        Loop(
+            name, partial(verify_due, farm, reader, settings.spool_dir, _alive(settings, name)), 0.5
+        )
+        for name in names
+    ]
+    return [loops[name] for name in chosen if name in loops] + verifiers * ("intake" in chosen)
+
+
+def _alive(settings: ControlSettings, name: str) -> Callable[[], None]:
+    """Return what a loop calls in the middle of a long turn."""
+    folder = settings.health_dir
+    return (lambda: None) if folder is None else (folder / f"{name}.alive").touch
 
 
 def _settle_and_publish(farm: Farm, signer: StatementSigner) -> int:
     return settle_due(farm) + publish_due(farm, signer)
 
 
-def _reconcile(farm: Farm, sweeper: Sweeper) -> int:
+def _reconcile(farm: Farm, sweeper: Sweeper, keeper: Keeper) -> int:
     reconcile(farm)
+    keeper.turn()
     sweeper.turn()
+    tidy(farm)
     return 0
 
 

@@ -86,7 +86,7 @@ def _unfit(session: Session, node: Node, job: Job) -> str | None:
         return "incapable"
     if int(node.description.get("slots", 1)) > 1 and _is_crowded(session, node, job):
         return "busy"
-    tried = attempts.failed_on(session, job) if job.failures else frozenset()
+    tried = attempts.failed_on(session, job) if job.attempt > 1 else frozenset()
     if node.id not in tried:
         return None
     others = [row for row in nodes.live(session) if row.id not in tried and _can(row, job)]

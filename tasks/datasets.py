@@ -1,4 +1,4 @@
-"""Datasets: named arrays in one ``.npz``, every value looked at; and whether they fit a model.
+"""Whether a dataset feeds exactly the inputs of a model.
 
 The first dimension of every array counts the samples. An array either has its input's dimensions,
 its samples lying along the first, or one more, and then each sample is a whole input.
@@ -7,97 +7,14 @@ its samples lying along the first, or one more, and then each sample is a whole 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
 
 from enginefarm.errors import InvalidDataset
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile_text import shape_text
 from enginefarm.views import TensorView
-from tasks.npz import Array, NpzFile, open_npz
 
 # Conversions that lose nothing and are made when the dataset is used.
 _WIDENED = {("int32", "int64"), ("int16", "int32"), ("int16", "int64"), ("float16", "float32")}
-
-
-@dataclass(frozen=True)
-class DatasetScan:
-    """The arrays of a dataset and how many samples each of them has."""
-
-    arrays: list[TensorView]
-    samples: int
-
-
-def scan_npz(
-    path: Path, *, max_bytes: int = 1 << 30, max_expanded_bytes: int = 4 << 30
-) -> DatasetScan:
-    """Look at every value of an ``.npz`` file, holding only a piece of it at a time.
-
-    Raises:
-        TooLarge: it is above a limit, packed or unpacked.
-        InvalidDataset: ``dataset_not_npz``, ``dataset_pickled``, ``dataset_name``,
-            ``dataset_empty``, ``dataset_dtype``, ``dataset_non_finite``, ``dataset_ragged``.
-    """
-    stream, file = open_npz(path, max_bytes=max_bytes, max_expanded_bytes=max_expanded_bytes)
-    with stream:
-        samples = _samples(file.arrays)
-        for array in file.arrays:
-            _look_at_values(file, array)
-        return DatasetScan([array.view() for array in file.arrays], samples)
-
-
-def _samples(arrays: Sequence[Array]) -> int:
-    for array in arrays:
-        if not array.shape:
-            raise InvalidDataset(
-                f"Array {array.name[:80]!r} is a single value.",
-                code="dataset_ragged",
-                why="The first dimension counts the samples.",
-                fix="Give a value for each sample: numpy.full(samples, value).",
-                array=array.name[:80],
-            )
-    counts = {array.shape[0] for array in arrays}
-    if len(counts) > 1:
-        said = ", ".join(f"{array.name[:40]} {array.shape[0]}" for array in arrays[:8])
-        raise InvalidDataset(
-            f"The arrays have different numbers of samples: {said}.",
-            code="dataset_ragged",
-            why="The first dimension counts the samples.",
-            fix="Stack the same samples, in the same order, in every array.",
-        )
-    empty = next((array for array in arrays if 0 in array.shape), None)
-    if empty is not None:
-        raise InvalidDataset(
-            f"Array {empty.name[:80]!r} is empty: its shape is {list(empty.shape)}.",
-            code="dataset_empty",
-            fix="Save at least one sample for each input.",
-            array=empty.name[:80],
-        )
-    return counts.pop()
-
-
-def _look_at_values(file: NpzFile, array: Array) -> None:
-    seen = 0
-    for piece in file.pieces(array):
-        if array.dtype.kind == "f":
-            finite = np.isfinite(piece)
-            if not finite.all():
-                _refuse_value(array, seen + int(np.argmin(finite)), piece[np.argmin(finite)])
-        seen += piece.size
-
-
-def _refuse_value(array: Array, flat: int, value: np.floating) -> None:
-    index = array.index(flat)
-    raise InvalidDataset(
-        f"Array {array.name[:80]!r} holds {value} at {index}.",
-        code="dataset_non_finite",
-        why="A single NaN or infinity makes every comparison meaningless.",
-        fix=f"Remove or mend sample {index[0]}.",
-        array=array.name[:80],
-        index=list(index),
-    )
 
 
 def check_against(inputs: Sequence[TensorView], arrays: Sequence[TensorView]) -> None:

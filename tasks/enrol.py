@@ -45,6 +45,7 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
             hashlib.sha256(secret.encode()).digest(),
             message.description.model_dump(mode="json"),
             queues,
+            former_sha256=_hash_of(message.previous) if message.previous else None,
         )
         node_id = row.id
     return EnrolReply(
@@ -79,7 +80,7 @@ def _require_free_name(session: Session, policy: Policy, message: EnrolRequest) 
     there = nodes.named(session, message.name)
     if there is None or there.last_seen_at < now() - timedelta(seconds=policy.node_silent_s):
         return there
-    previous = hashlib.sha256((message.previous or "").rpartition("_")[2].encode()).digest()
+    previous = _hash_of(message.previous or "")
     # Its answer may have been lost: then it knows only the credential before.
     known = (there.credential_sha256, there.former_sha256 or _NOBODY)
     if not any(hmac.compare_digest(previous, kept) for kept in known):
@@ -92,6 +93,10 @@ def _require_free_name(session: Session, policy: Policy, message: EnrolRequest) 
             f"its state folder, it may come back after {policy.node_silent_s:g} s of silence.",
         )
     return there
+
+
+def _hash_of(credential: str) -> bytes:
+    return hashlib.sha256(credential.rpartition("_")[2].encode()).digest()
 
 
 def authenticate(farm: Farm, credential: str) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
-from enginefarm.views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from storage import jobs
 from storage.database import Session
 from storage.models import Job, Model

@@ -27,8 +27,10 @@ class Policy:
     share_window_s: float = 3600.0
     sweep_every_s: float = 3600.0
     garbage_grace_s: float = 7 * 86_400.0
+    upload_grace_s: float = 86_400.0
     rings_kept_s: float = 86_400.0
     publish_lease_s: float = 15.0
+    return_grace_s: float = 60.0
     pending_s: float = 7 * 86_400.0
     running_s: float = 8 * 3600.0
     silent_s: float = 900.0

@@ -6,10 +6,10 @@ from typing import Any
 
 import structlog
 
-from enginefarm.errors import Failure, InvalidRequest
+from enginefarm.errors import Failure, InvalidRequest, Unavailable
 from enginefarm.manifest import LOG_TYPE
 from enginefarm.state import Blame, JobState
-from storage import attempts, blobs, builds, jobs, nodes
+from storage import attempts, blobs, builds, jobs, lost, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
@@ -17,7 +17,15 @@ from tasks.conclude import conclude, no_reason
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.lifecycle import NODES_SPOILT, after_failure
-from tasks.messages import BUCKET_AWAY, INPUT_UNAVAILABLE, FinishReply, FinishRequest, OutputFile
+from tasks.messages import (
+    BUCKET_AWAY,
+    FARM_AWAY,
+    INPUT_UNAVAILABLE,
+    SCRATCH_FULL,
+    FinishReply,
+    FinishRequest,
+    OutputFile,
+)
 from tasks.moves import locked, move
 from tasks.release import enqueue
 from tasks.results import check_storable
@@ -25,6 +33,12 @@ from tasks.results import check_storable
 _log = structlog.get_logger()
 MOST_DOUBLINGS = 5
 """So that what was away for hours is not waited for for days."""
+_WAITED_FOR = {
+    (Blame.FARM, BUCKET_AWAY),
+    (Blame.FARM, FARM_AWAY),
+    (Blame.NODE, SCRATCH_FULL),
+}
+"""What will be over one day, whatever the job: not counted."""
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
 
 
@@ -41,6 +55,8 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     message = _storable(message)
     log = message.log if message.log is not None and _is_there(farm, message.log) else None
     message = message.model_copy(update={"log": log})
+    gone = _lost_engine(farm, job_id, message.failure)
+    alone = _is_without_bucket(message.failure) and _answers(farm)
     with farm.database.transaction() as session:
         tenant = _tenant_of(session, job_id)
         builds.lock_tenant(session, tenant)
@@ -53,6 +69,10 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
         )
         build = found[0] if found else builds.lock(session, job.build_id)
         message = _own_bytes_only(session, job, message)
+        if gone is not None:
+            lost.note(session, gone)
+        if alone:
+            _count_bucket_fault(session, farm.policy, job, message.failure)
         touched = _end(session, farm.policy, build, job, message)
         attempts.answer(session, job, message.attempt)
         state = job.state
@@ -105,6 +125,47 @@ def _is_there(farm: Farm, log: OutputFile) -> bool:
     """Tell whether a log was uploaded; an attempt may end without, so that none is lost over it."""
     info = farm.objects.head(log.digest)
     return info is not None and info.size == log.size
+
+
+def _is_without_bucket(failure: Failure | None) -> bool:
+    return failure is not None and failure.blame is Blame.FARM and failure.code == BUCKET_AWAY
+
+
+def _lost_engine(farm: Farm, job_id: str, failure: Failure | None) -> str | None:
+    """Return the engine that a job was to measure if the bucket lacks it, and not the node.
+
+    Then the cache must not answer with it again.
+    """
+    if failure is None or failure.code != INPUT_UNAVAILABLE:
+        return None
+    with farm.database.transaction() as session:
+        job = jobs.find(session, job_id)
+        recipe = (job.recipe or {}) if job is not None else {}
+    digest: str | None = (recipe.get("engine") or {}).get("digest")
+    return digest if digest is not None and farm.objects.head(digest) is None else None
+
+
+def _answers(farm: Farm) -> bool:
+    """Tell whether the bucket answers the control plane: then it is away for the node alone."""
+    try:
+        farm.objects.ping()
+    except Unavailable:
+        return False
+    return True
+
+
+def _count_bucket_fault(
+    session: Session, policy: Policy, job: Job, failure: Failure | None
+) -> None:
+    """Hold it against a node, not its job, that it does not reach a bucket that others reach."""
+    if job.node_id is None or failure is None:
+        return
+    note = (
+        f"{policy.node_faults} times in a row it did not reach the bucket, which answered the "
+        f"farm: its own path to the bucket is broken; the last: {failure.message} {failure.why}"
+    )
+    if nodes.without_bucket(session, job.node_id, policy.node_faults, note):
+        _log.error("node_out_of_service", node=job.node_id, why=note)
 
 
 def _tenant_of(session: Session, job_id: str) -> str:
@@ -166,15 +227,16 @@ def fail_attempt(
 ) -> set[str]:
     """Try a job again, or end it, by whose fault the failure is and how often it has failed.
 
-    A bucket that is away is held against nobody: the job waits for it, however long that takes.
+    A bucket that is away, or a node without room, is held against nobody: the job waits, however
+    long that takes.
     """
-    if failure.blame is Blame.FARM and failure.code == BUCKET_AWAY:
-        _log.warning("attempt_without_bucket", job=job.id, build=build.id, attempt=job.attempt)
+    if (failure.blame, failure.code) in _WAITED_FOR:
+        _log.warning("attempt_postponed", job=job.id, build=build.id, code=failure.code)
         _try_again(session, policy, job, job.attempt)
         return {build.id}
     job.failures += 1
     session.flush()
-    spoilt = attempts.failed_on(session, job)
+    spoilt = attempts.failed_on(session, job, but=SCRATCH_FULL)
     goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
     _count_fault(session, policy, job, failure, spoilt)
     _log.info(

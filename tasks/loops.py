@@ -1,10 +1,15 @@
-"""Run the control loops: often while there is work, calmly while there is none."""
+"""Run the control loops: often while there is work, calmly while there is none.
+
+A loop that is told to stop finishes the step it is in, and leaves the other jobs of its turn to
+whoever comes next: the rows say what is left to do.
+"""
 
 from __future__ import annotations
 
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +19,8 @@ from enginefarm.errors import FarmError, Unavailable
 
 _log = structlog.get_logger()
 _AFTER_TROUBLE_S = 1.0
+_stopping: ContextVar[threading.Event | None] = ContextVar("stopping", default=None)
+"""What tells the loop of this thread to stop."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +47,17 @@ def run(loops: list[Loop], stop: threading.Event, health_dir: Path | None) -> No
 def one_by_one(job_ids: Sequence[str], step: Callable[[str], None]) -> None:
     """Take a step for each job; one that cannot be digested does not keep the others waiting.
 
+    In a loop that has been told to stop no further step begins.
+
     Raises:
         Unavailable: a part of the farm is away; the other jobs would fare no better.
         Exception: the first trouble, after every job had its turn.
     """
     trouble: Exception | None = None
+    stop = _stopping.get()
     for job_id in job_ids:
+        if stop is not None and stop.is_set():
+            break
         with structlog.contextvars.bound_contextvars(job=job_id):
             try:
                 step(job_id)
@@ -59,6 +71,7 @@ def one_by_one(job_ids: Sequence[str], step: Callable[[str], None]) -> None:
 
 
 def _run(loop: Loop, stop: threading.Event, health_dir: Path | None) -> None:
+    _stopping.set(stop)
     _log.info("loop_started", loop=loop.name)
     while not stop.is_set():
         try:

@@ -20,14 +20,20 @@ from pydantic import (
 
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
+from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
-BUCKET_AWAY = "bucket_away"
-"""The code of an attempt that could not fetch or store because the bucket did not answer."""
+BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
+"""The codes of attempts without a bucket that answers, and without room on the node."""
+INPUT_UNAVAILABLE = "input_unavailable"
+"""The code of an attempt for which an input does not come, or not as it should be."""
+
+FARM_AWAY = "farm_was_away"
+"""The code of an attempt whose lease ran out while the control plane itself was away."""
 
 INPUT_UNAVAILABLE = "input_unavailable"
 """The code of an attempt whose input the bucket answers for, but not with what was promised."""
@@ -74,7 +80,7 @@ class Ring(_Message):
     """A doorbell: try to claim this attempt of this job."""
 
     job_id: str
-    attempt: int
+    attempt: Whole
 
 
 class Device(_Message):
@@ -83,7 +89,7 @@ class Device(_Message):
     arch: str
     name: str
     uuid: str | None = None
-    memory_bytes: int | None = None
+    memory_bytes: Whole | None = None
     driver: str | None = None
     cuda: str | None = None
 
@@ -102,12 +108,12 @@ class NodeDescription(_Message):
 
     hostname: str
     cpu: str
-    cores: int
-    memory_bytes: int
+    cores: Whole
+    memory_bytes: Whole
     devices: list[Device]
     backends: list[BackendDescription]
     stages: list[Stage]
-    slots: int = 1
+    slots: Whole = 1
     farm_version: str
 
 
@@ -168,7 +174,7 @@ class ClaimRequest(_StoredMessage):
     """A node rings back."""
 
     job_id: str
-    attempt: int
+    attempt: Whole
 
 
 class Assignment(_Reply):
@@ -197,16 +203,16 @@ class ClaimReply(_Reply):
 class Progress(_Message):
     """How far a job is."""
 
-    fraction: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    fraction: Annotated[Real, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     phase: str = Field(default="", max_length=200)
     detail: str = Field(default="", max_length=500)
-    elapsed_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    elapsed_s: Real = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
 class LeaseBeat(_Message):
     """The lease is alive; with what happened since the last beat."""
 
-    attempt: int
+    attempt: Whole
     lease_token: str
     progress: Progress | None = None
     log_tail: str = Field(default="", max_length=65_536)
@@ -225,14 +231,14 @@ class OutputFile(_Message):
     role: str
     name: FileName
     digest: Digest
-    size: int
+    size: Whole
     media_type: MediaType
 
 
 class UploadsRequest(_Message):
     """Ask where to put these files."""
 
-    attempt: int
+    attempt: Whole
     lease_token: str
     files: list[OutputFile]
 
@@ -254,7 +260,7 @@ class UploadsReply(_Reply):
 class FinishRequest(_Message):
     """How the attempt ended: succeeded, failed, cancelled, or queued again (handed back)."""
 
-    attempt: int
+    attempt: Whole
     lease_token: str
     state: JobState
     outputs: list[OutputFile] = []

@@ -17,6 +17,7 @@ from tasks.messages import NodeDescription
 from tasks.routing import serves
 
 _UNDECIDED = "decided when a node has come that builds for the target"
+_ONLY_CHECKED = "not built: only a check was asked for"
 _MEASURED_AT_COMPILE = frozenset({Metric.ENGINE_BYTES})
 
 
@@ -51,7 +52,7 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
             help (code ``backend_not_in_version``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
-    stages = tuple(Stage)
+    stages = wanted_stages(spec)
     if spec.options.repair.mode is RepairMode.NONE:
         stages = _without(Stage.REPAIR, stages)
     version = newest_version(nodes, target)
@@ -66,6 +67,8 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+    if Stage.BENCHMARK not in stages:
+        return TargetPlan(target, version, stages, measured=False, reason=_ONLY_CHECKED)
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
         return TargetPlan(target, version, stages, measured=True, reason=None)
     _refuse_unmeasurable(spec.gates, target, unmeasured_reason(nodes, target))
@@ -76,6 +79,12 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
 
 def _without(left_out: Stage, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return tuple(stage for stage in stages if stage is not left_out)
+
+
+def wanted_stages(spec: BuildSpec) -> tuple[Stage, ...]:
+    """Return the stages up to the last that is asked for."""
+    every = tuple(Stage)
+    return every if spec.until is None else every[: every.index(spec.until) + 1]
 
 
 def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:

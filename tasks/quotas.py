@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from enginefarm.errors import QuotaExceeded
-from storage import blobs, tenants
+from storage import blobs, tenants, uploads
 from storage.database import Session
 from storage.models import Job
+
+MAX_UNFINISHED_UPLOADS = 100
 
 
 def require_room_for_jobs(session: Session, tenant_id: str, made: Sequence[Job]) -> None:
@@ -37,12 +39,30 @@ def require_room_for_jobs(session: Session, tenant_id: str, made: Sequence[Job])
         )
 
 
+def require_few_uploads(session: Session, tenant_id: str) -> None:
+    """Refuse another upload in parts where many have not ended.
+
+    Raises:
+        QuotaExceeded: code ``quota_uploads``.
+    """
+    there, _ = uploads.declared(session, tenant_id)
+    if there >= MAX_UNFINISHED_UPLOADS:
+        raise QuotaExceeded(
+            f"Your tenant has {there} uploads that have not ended.",
+            code="quota_uploads",
+            why=f"It may have {MAX_UNFINISHED_UPLOADS} at the same time.",
+            fix="Complete them, or remove those that nobody goes on with: DELETE /v1/uploads/{id}.",
+            limit=MAX_UNFINISHED_UPLOADS,
+        )
+
+
 def require_room_for_blobs(
     session: Session, tenant_id: str, sent: Iterable[tuple[str, int]]
 ) -> None:
     """Refuse an upload that would be more than the tenant may keep.
 
-    ``sent`` are digests and sizes; what the tenant keeps already costs nothing.
+    ``sent`` are digests and sizes; what the tenant keeps already costs nothing. What its unfinished
+    uploads have declared counts as kept.
 
     Raises:
         QuotaExceeded: code ``quota_bytes``.
@@ -54,12 +74,14 @@ def require_room_for_blobs(
     size = sum(new.values())
     if not size:
         return
-    there = tenants.bytes_kept(session, tenant_id)
+    _, declared = uploads.declared(session, tenant_id)
+    there = tenants.bytes_kept(session, tenant_id) + declared
     if there + size > most:
         raise QuotaExceeded(
             f"Your tenant would keep {there + size} bytes; it may keep {most}.",
             code="quota_bytes",
-            why=f"It keeps {there} bytes now, and this upload adds {size}.",
+            why=f"It keeps {there} bytes now, unfinished uploads among them, and this one adds "
+            f"{size}.",
             fix="Remove models or datasets that are no longer needed; the operator sets the limit.",
             limit=most,
             kept=there,

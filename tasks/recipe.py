@@ -16,6 +16,8 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
+CHECK_RULES = 2
+"""Raised whenever the rules of the check change: what an older check found is then asked anew."""
 OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
     "onnxruntime": frozenset({"graph_optimization"}),
     "tensorrt-rtx": frozenset({"optimization_level", "workspace_mib"}),
@@ -58,7 +60,7 @@ def recipe_for(
     works on the newest model that an earlier one has written; what is measured is always compared
     with the original.
     """
-    head = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
+    head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
         return head | _published(spec, target, made)
     built: dict[str, Any] = {
@@ -76,6 +78,8 @@ def recipe_for(
     if made.model is not None:
         built["model"] = made.model
         built["profiles"] = [_of_inputs(row, made.inputs) for row in built["profiles"]]
+    if stage is Stage.CHECK:
+        head["rules"] = CHECK_RULES
     given = spec.options.compile.model_dump(mode="json", exclude_none=True)
     heard = OPTIONS_OF_BACKEND[target.backend]
     return head | built | {"options": {name: given[name] for name in given if name in heard}}

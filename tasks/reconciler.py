@@ -7,21 +7,23 @@ processes and at any moment.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
 
 from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.state import Blame, JobState, Stage
-from storage import attempts, backlog, builds, jobs, nodes, outbox
+from storage import attempts, backlog, builds, jobs, nodes, outbox, pulses
 from storage.database import Session, now
 from storage.models import Build, Job
+from tasks.absence import GAP_S, Heard, excused_until
 from tasks.conclude import conclude
 from tasks.farm import Farm
 from tasks.fault_points import reach
 from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
+from tasks.messages import FARM_AWAY
 from tasks.moves import fail, locked, move, roll_up
 from tasks.release import release
 
@@ -31,6 +33,8 @@ Repair = Callable[[Session, Farm, Build, Job], set[str]]
 
 def reconcile(farm: Farm) -> None:
     """Look once for everything that needs mending, and mend it."""
+    with farm.database.transaction() as session:
+        pulses.beat(session, "reconciler", GAP_S)
     _mark_silent_nodes(farm)
     _ring_again(farm)
     _forget_rings(farm)
@@ -89,14 +93,10 @@ def _lapsed(session: Session, farm: Farm, build: Build, job: Job) -> set[str]:
     """Take a job from a node (or a publisher) that has not been heard for a whole lease."""
     if job.state is not JobState.RUNNING or job.lease_until is None or job.lease_until >= now():
         return set()
-    failure = Failure(
-        code="node_lost",
-        blame=Blame.NODE,
-        message="The node that ran this attempt fell silent.",
-        why=f"Its lease ended at {job.lease_until:%H:%M:%S} UTC without a sign of life.",
-        fix="The attempt is made again on another node.",
-        context={"node": job.node_id},
-    )
+    excused = _excused_until(session, farm, job)
+    if excused is not None and now() < excused:
+        return set()
+    failure = _farm_away(job) if excused is not None else _node_lost(job)
     dumped = failure.model_dump(mode="json")
     attempts.end(session, job, job.attempt, JobState.FAILED, failure=dumped)
     if job.cancel_requested_at is not None:
@@ -106,6 +106,36 @@ def _lapsed(session: Session, farm: Farm, build: Build, job: Job) -> set[str]:
         move(session, job, JobState.WAITING, lease_until=None)
         return {build.id}
     return fail_attempt(session, farm.policy, build, job, failure)
+
+
+def _excused_until(session: Session, farm: Farm, job: Job) -> datetime | None:
+    """Return until when a node may report that could not, because nobody listened."""
+    if job.lease_until is None or Stage(job.stage) is Stage.PUBLISH:
+        return None
+    parts = [Heard(row.beat_at, row.away_from, row.back_at) for row in pulses.of_all(session)]
+    return excused_until(job.lease_until, parts, now(), farm.policy.return_grace_s)
+
+
+def _node_lost(job: Job) -> Failure:
+    return Failure(
+        code="node_lost",
+        blame=Blame.NODE,
+        message="The node that ran this attempt fell silent.",
+        why=f"Its lease ended at {job.lease_until:%H:%M:%S} UTC without a sign of life.",
+        fix="The attempt is made again on another node.",
+        context={"node": job.node_id},
+    )
+
+
+def _farm_away(job: Job) -> Failure:
+    return Failure(
+        code=FARM_AWAY,
+        blame=Blame.FARM,
+        message="The farm was away for longer than the lease of this attempt.",
+        why=f"Its lease ended at {job.lease_until:%H:%M:%S} UTC while no node could report.",
+        fix="The attempt is made again and not counted.",
+        context={"node": job.node_id},
+    )
 
 
 def _overdue(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:

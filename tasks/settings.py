@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from storage.settings import StorageSettings
+from intake.reader import Limits
+from storage.settings import RetentionSettings, StorageSettings
 from tasks.farm import Policy
 
 
@@ -62,6 +63,12 @@ class PolicySettings(BaseSettings):
     publish_lease_s: float = Field(
         default=15.0, gt=0, description="A publisher that died is followed after so long."
     )
+    return_grace_s: float = Field(
+        default=60.0,
+        ge=0,
+        description="After the API or the loops were away, nodes may report for so long before "
+        "leases that ran out meanwhile count as lost.",
+    )
     pending_s: float = Field(
         default=604_800.0, gt=0, description="Longest time of a job in a queue; then it expires."
     )
@@ -81,6 +88,11 @@ class PolicySettings(BaseSettings):
         ge=3600,
         description="Bytes that nothing refers to are marked, and removed, after so long each.",
     )
+    upload_grace_s: float = Field(
+        default=86_400.0,
+        ge=3600,
+        description="An upload in parts of which nothing is heard for so long is given up.",
+    )
     transfer_s: int = Field(
         default=3600, ge=60, description="How long the presigned URLs of a job hold."
     )
@@ -95,7 +107,34 @@ class PolicySettings(BaseSettings):
         return Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
 
 
-class ControlSettings(StorageSettings, PolicySettings):
+class ReaderSettings(BaseSettings):
+    """What the process may use that reads one upload."""
+
+    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+
+    spool_dir: Path | None = Field(
+        default=None, description="Where uploads wait to be checked; absent: the system's."
+    )
+    reader_memory_bytes: int = Field(
+        default=512 << 20,
+        ge=4 << 20,
+        description="Memory for reading one upload, above an interpreter's and a mapped model.",
+    )
+    reader_cpu_s: int = Field(
+        default=60, ge=1, description="Longest computing time for reading one upload."
+    )
+    reader_s: float = Field(
+        default=180.0, gt=0, description="Longest time for reading one upload, start and all."
+    )
+
+    def reader_limits(self) -> Limits:
+        """Return the numbers as the reader wants them."""
+        return Limits(
+            memory_bytes=self.reader_memory_bytes, cpu_s=self.reader_cpu_s, wall_s=self.reader_s
+        )
+
+
+class ControlSettings(StorageSettings, PolicySettings, ReaderSettings, RetentionSettings):
     """Settings of ``python -m tasks``."""
 
     broker_url: SecretStr = Field(description="Celery's broker: redis://host:port/number")
@@ -106,6 +145,9 @@ class ControlSettings(StorageSettings, PolicySettings):
     builder_id: str = Field(
         default="https://enginefarm.invalid/builders/control/v1",
         description="Who signs, as deployers see it; a URI of the operator's own.",
+    )
+    verifiers: int = Field(
+        default=2, ge=1, description="Uploads in parts that are read again and hashed at once."
     )
     health_dir: Path | None = Field(
         default=None, description="Each loop touches a file here while it lives."

@@ -9,10 +9,13 @@ from typing import Any
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
 from enginefarm.fixed import require_outputs, with_fixed
+from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import PlanView, TensorView
+from enginefarm.views import (
+    TensorView,
+)
 from storage import builds, catalogue, events, jobs
 from storage.database import Session, now
 from storage.ids import new_id

@@ -15,12 +15,13 @@ import traceback
 from pathlib import Path
 from types import FrameType
 
+from enginefarm.confinement import die_with
 from enginefarm.errors import Failure, FarmError
 from enginefarm.state import Blame
 from tasks.fault_points import reach
+from tasks.messages import SCRATCH_FULL
+from workers import ends
 from workers.childjob import JOB_FILE, RESULT_FILE, ChildJob, ChildResult, write_document
-from workers.confinement import die_with
-from workers.diagnosis import shorten
 from workers.reporting import PipeSink
 
 
@@ -43,7 +44,12 @@ def main(arguments: list[str]) -> int:
     reach("child.began")
     result = run(job, sink)
     reach("child.made")
-    write_document(asked.scratch / RESULT_FILE, result)
+    try:
+        write_document(asked.scratch / RESULT_FILE, result)
+    except OSError as error:
+        if ends.failure_of(error).code == SCRATCH_FULL:
+            return ends.NO_ROOM_STATUS
+        raise
     return 0
 
 
@@ -60,7 +66,7 @@ def run(job: ChildJob, sink: PipeSink) -> ChildResult:
         return ChildResult(failure=_out_of_memory())
     except Exception as error:  # noqa: BLE001 - the last line of defence: said as what it is
         traceback.print_exc()
-        return ChildResult(failure=_unexpected(error))
+        return ChildResult(failure=ends.failure_of(error))
 
 
 def _out_of_memory() -> Failure:
@@ -70,16 +76,6 @@ def _out_of_memory() -> Failure:
         message="The job ran out of memory.",
         why="An allocation was refused.",
         fix="Use a node with more memory, or reduce the profile's max.",
-    )
-
-
-def _unexpected(error: Exception) -> Failure:
-    return Failure(
-        code="stage_error",
-        blame=Blame.NODE,
-        message=f"The job stopped on an unexpected {type(error).__name__}.",
-        why=shorten(str(error)),
-        fix="Read the job's log; this is a defect of the farm or of the runtime.",
     )
 
 

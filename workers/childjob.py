@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from enginefarm.errors import Failure
+from enginefarm.preflight.subject import Room
 from enginefarm.state import Stage
 from enginefarm.target import Target
 
@@ -43,6 +44,7 @@ class ChildJob(_Document):
     recipe: dict[str, JsonValue]
     inputs: list[ChildInput]
     out: Path
+    room: Room = Room()
 
     def one(self, role: str) -> ChildInput | None:
         """Return the input of that role, if there is one."""

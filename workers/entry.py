@@ -30,6 +30,7 @@ from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDesc
 from workers import executor, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
+from workers.leaving import Leaving
 from workers.probe import probe_in_child
 from workers.settings import NodeSettings
 
@@ -39,6 +40,7 @@ log = structlog.get_logger(__name__)
 def main(arguments: Sequence[str]) -> int:
     """Run a node until it is told to stop."""
     logs.configure()
+    signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
     settings = read_settings(arguments)
     found = probe_in_child()
     for name, reason in found.absent.items():
@@ -122,6 +124,8 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
 
     beats = node.NodeBeatThread(api, state, description, _running_jobs, consumers.obey, leave)
     signals.worker_ready.connect(lambda **_: beats.start(), weak=False)
+    leaving = Leaving(settings.node_grace_s, _job_processes)
+    signals.worker_shutting_down.connect(lambda **_: leaving.begin(), weak=False)
     signals.worker_shutting_down.connect(lambda **_: beats.drain(), weak=False)
     worker.start()
     beats.stop()
@@ -174,11 +178,18 @@ def _workshop(
 
 def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
     """Leave by way of every ``finally``: the child dies and the job is handed back."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # told twice is told once
     sys.exit(0)
 
 
 def _keep_logging(**_: object) -> None:
     """Celery would set up logging of its own where nobody answers this signal."""
+
+
+def _job_processes() -> list[int]:
+    """Return the processes of this node's slots that have a job."""
+    running = [request.worker_pid for request in list(celery.worker.state.active_requests)]
+    return [pid for pid in running if pid is not None]
 
 
 def _running_jobs() -> list[str]:

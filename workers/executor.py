@@ -1,24 +1,26 @@
 """One attempt at one job: claim, fetch, run the child, store, finish.
 
 The executor never imports a runtime. Whatever happens it says how the attempt ended, unless the
-lease is no longer its own: then it says nothing, and the farm's reaper has the word.
+lease is no longer its own: then it says nothing, and the farm's reaper has the word. A node that is
+told to leave hands the job back at whatever step it is.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 import structlog
 
 from enginefarm.errors import Failure, FarmError, JobFailed, LeaseLost
 from enginefarm.manifest import LOG_TYPE
+from enginefarm.preflight.subject import Room
 from enginefarm.report import Machine
-from enginefarm.state import Blame, JobState
+from enginefarm.state import JobState
 from tasks.fault_points import reach
 from tasks.messages import (
     Assignment,
@@ -27,9 +29,8 @@ from tasks.messages import (
     FinishRequest,
     OutputFile,
     Progress,
-    UploadsRequest,
 )
-from workers import hardware, sandbox, transfer, verdict
+from workers import ends, hardware, sandbox, transfer, verdict
 from workers.childjob import (
     JOB_FILE,
     RESULT_FILE,
@@ -41,12 +42,16 @@ from workers.childjob import (
 )
 from workers.farm_api import WorkerApi
 from workers.joblog import JobLog
-from workers.lease import CANCELLED, HANDED_BACK, Lease
+from workers.lease import Lease
 from workers.measurement import machine
 from workers.settings import child_environment
+from workers.storing import store, tell_end
 
 LOG_NAME = "log.txt"
+CANCELLED_LOG_S = 5.0
+"""How long the slot of a cancelled job waits for the bucket to take its log."""
 LEAST_PATIENCE_S = 5.0
+HAND_BACK_PATIENCE_S = 3.0
 log = structlog.get_logger(__name__)
 
 OnProgress = Callable[[Assignment, Progress], None]
@@ -90,6 +95,10 @@ def attempt(workshop: Workshop, job_id: str, number: int) -> str:
             return _Attempt(workshop, assignment).carry_out()
 
 
+def _over(deadline: float) -> str | None:
+    return "too late" if time.monotonic() > deadline else None
+
+
 class _Attempt:
     def __init__(self, workshop: Workshop, assignment: Assignment) -> None:
         self._shop = workshop
@@ -102,47 +111,59 @@ class _Attempt:
         )
 
     def carry_out(self) -> str:
-        self._shop.scratch.mkdir(parents=True, exist_ok=True)
-        prefix = f"{self._job.job_id}-{self._job.attempt}-"
-        scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=self._shop.scratch))
         try:
-            with self._lease, transfer.make_client() as client:
-                end = self._work(client, scratch)
-                return self._tell(client, scratch, end)
+            with self._lease:
+                return self._in_scratch()
         except LeaseLost as error:
             log.warning("lease_lost", code=error.code)
             return "lease lost"
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
 
-    def _work(self, client: httpx.Client, scratch: Path) -> _End:
+    def _in_scratch(self) -> str:
+        try:
+            self._shop.scratch.mkdir(parents=True, exist_ok=True)
+            prefix = f"{self._job.job_id}-{self._job.attempt}-"
+            scratch = Path(tempfile.mkdtemp(prefix=prefix, dir=self._shop.scratch))
+            try:
+                return self._tell(scratch, self._work(scratch))
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+        except FarmError:
+            raise
+        except Exception as error:
+            # Nothing more can be kept here, so the end goes without files.
+            log.exception("attempt_broken")
+            self._end_without_files(JobState.FAILED, ends.failure_of(error))
+            return "failed"
+        except BaseException:
+            # The worker is being shut down: the child is dead by now; hand the job back.
+            log.warning("job_handed_back")
+            self._end_without_files(JobState.QUEUED, ends.handed_back())
+            raise
+
+    def _work(self, scratch: Path) -> _End:
         load_before = hardware.load_average()
         try:
-            inputs = self._fetch(client, scratch)
+            inputs = self._fetch(scratch)
             reach("node.fetched")
             end = self._run_child(scratch, inputs)
         except transfer.TransferStopped:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        except BaseException:
-            # The worker is being shut down: the child is dead by now; hand the job back.
-            log.warning("job_handed_back")
-            self._hand_back()
-            raise
         found = machine.describe(self._shop.devices, self._device_arch(), load_before)
         return _End(end.state, end.outputs, end.result, end.failure, found)
 
     def _device_arch(self) -> str:
         return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
 
-    def _fetch(self, client: httpx.Client, scratch: Path) -> list[ChildInput]:
+    def _fetch(self, scratch: Path) -> list[ChildInput]:
         folder = scratch / "inputs"
         folder.mkdir()
         found = []
-        for item in self._job.inputs:
-            path = transfer.download(client, item, self._place(folder, item.role), self._stop)
-            found.append(ChildInput(role=item.role, name=item.name, path=path))
+        with transfer.make_client(self._stop) as client:
+            for item in self._job.inputs:
+                path = transfer.download(client, item, self._place(folder, item.role), self._stop)
+                found.append(ChildInput(role=item.role, name=item.name, path=path))
         return found
 
     @staticmethod
@@ -161,6 +182,7 @@ class _Attempt:
             recipe=self._job.recipe,
             inputs=inputs,
             out=out,
+            room=self._room(),
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(
@@ -184,12 +206,24 @@ class _Attempt:
             return self._stopped()
         return self._judge(outcome, scratch)
 
+    def _room(self) -> Room:
+        """Return the memory that the job may have here: its limit, or all there is."""
+        devices = {device.arch: device for device in self._shop.devices}
+        cpu, gpu = devices.get("cpu"), devices.get(self._job.target.arch)
+        return Room(
+            memory_bytes=self._limits.memory_bytes or (cpu.memory_bytes if cpu else None),
+            gpu_memory_bytes=gpu.memory_bytes if gpu else None,
+            driver=gpu.driver if gpu else None,
+        )
+
     def _judge(self, outcome: sandbox.Outcome, scratch: Path) -> _End:
         failure = verdict.failure_of(outcome, self._limits)
         path = scratch / RESULT_FILE
         if failure is None and not path.exists():
             failure = verdict.no_result(outcome)
         if failure is not None:
+            words = self._log.render().decode(errors="replace")
+            failure = verdict.with_last_words(failure, words)
             self._log.say(f"{failure.message} {failure.why} {failure.fix}")
             return _End(JobState.FAILED, failure=failure)
         result = ChildResult.model_validate_json(path.read_bytes())
@@ -205,17 +239,15 @@ class _Attempt:
         self._log.say(f"stopped: {self._lease.stop_reason}")
         return _End(JobState.CANCELLED)
 
-    def _tell(self, client: httpx.Client, scratch: Path, end: _End) -> str:
+    def _tell(self, scratch: Path, end: _End) -> str:
         if not self._lease.held:
             log.warning("attempt_abandoned", reason=self._lease.stop_reason)
             return f"abandoned: {self._lease.stop_reason}"
-        if self._lease.stop_reason == CANCELLED:
-            end = _End(JobState.CANCELLED, machine=end.machine)
         written = scratch / LOG_NAME
         written.write_bytes(self._log.render())
         log_output = ChildOutput(role="log", name=LOG_NAME, path=written, media_type=LOG_TYPE)
         try:
-            outputs = self._store(client, [*end.outputs, log_output])
+            end, outputs = self._store_all(end, log_output)
         except JobFailed as error:
             end, outputs = _End(JobState.FAILED, failure=error.as_failure()), []
         reach("node.stored")
@@ -229,57 +261,47 @@ class _Attempt:
             failure=end.failure,
             log=outputs[-1] if outputs else None,
         )
-        reply = self._shop.api.finish(self._job.job_id, finished, patience_s=self._patience())
+        reply = tell_end(self._shop.api, self._job.job_id, finished, self._patience)
         reach("node.finished")
         log.info("job_finished", state=str(end.state), job_state=str(reply.state))
         return str(end.state)
 
-    def _store(self, client: httpx.Client, files: list[ChildOutput]) -> list[OutputFile]:
-        described = [transfer.describe(item) for item in files]
-        request = UploadsRequest(
-            attempt=self._job.attempt, lease_token=self._job.lease_token, files=described
-        )
-        for last in (False, True):
-            slots = self._shop.api.uploads(
-                self._job.job_id, request, patience_s=self._patience()
-            ).files
-            try:
-                for slot, item in zip(slots, files, strict=True):
-                    transfer.upload(client, slot, item.path, self._lost)
-            except transfer.SlotExpired:
-                if last:
-                    raise JobFailed(
-                        "The bucket refuses the farm's upload addresses.",
-                        blame=Blame.FARM,
-                        code="output_refused",
-                        why="A fresh one was refused, too.",
-                        fix="Compare the clocks and the bucket's credentials.",
-                    ) from None
-            except transfer.TransferStopped:
+    def _store_all(self, end: _End, log_output: ChildOutput) -> tuple[_End, list[OutputFile]]:
+        """Store what was made and the log; of a job that is cancelled meanwhile, the log alone."""
+        try:
+            if self._stop() is None:
+                return end, self._store([*end.outputs, log_output], self._stop)
+        except transfer.TransferStopped:
+            log.info("storing_stopped", reason=self._stop())
+        stored: list[OutputFile] = []
+        deadline = time.monotonic() + CANCELLED_LOG_S
+        try:
+            stored = self._store([log_output], lambda: self._lost() or _over(deadline))
+        except transfer.TransferStopped:
+            if not self._lease.held:
                 raise LeaseLost("The lease was lost while storing.", code="lease_lost") from None
-            else:
-                return described
-        return described
+        return _End(JobState.CANCELLED, machine=end.machine), stored
+
+    def _store(self, files: Sequence[ChildOutput], stop: transfer.Stop) -> list[OutputFile]:
+        return store(self._shop.api, self._job, files, stop, self._patience)
 
     def _lost(self) -> str | None:
         """A cancelled job still stores its log; a lost one stops."""
         return None if self._lease.held else self._lease.stop_reason
 
     def _patience(self) -> float:
-        return max(self._lease.seconds_left, LEAST_PATIENCE_S)
+        return max(self._lease.report_s, LEAST_PATIENCE_S)
 
-    def _hand_back(self) -> None:
-        back = FinishRequest(
+    def _end_without_files(self, state: JobState, failure: Failure) -> None:
+        """Say how the attempt ended; one that has ended already stays as it is."""
+        end = FinishRequest(
             attempt=self._job.attempt,
             lease_token=self._job.lease_token,
-            state=JobState.QUEUED,
-            failure=Failure(
-                code=HANDED_BACK,
-                blame=Blame.NODE,
-                message="The node is shutting down and hands the job back.",
-            ),
+            state=state,
+            failure=failure,
         )
+        patience = HAND_BACK_PATIENCE_S if state is JobState.QUEUED else self._patience()
         try:
-            self._shop.api.finish(self._job.job_id, back, patience_s=0)
+            self._shop.api.finish(self._job.job_id, end, patience_s=patience)
         except FarmError as error:
-            log.warning("hand_back_failed", code=error.code, why=error.why)
+            log.warning("end_not_told", code=error.code, why=error.why)

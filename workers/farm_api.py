@@ -2,6 +2,7 @@
 
 A connection error or a 5xx is tried again until the call's patience is over, then it is
 ``Unavailable``. A call may arrive twice; the control plane's compare-and-set makes that harmless.
+A farm that answers, but without its bucket, is not waited for as long: there may be an end to tell.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from enginefarm import errors
 from enginefarm.views import Problem
 from tasks.messages import (
+    BUCKET_AWAY,
     ClaimReply,
     ClaimRequest,
     EnrolReply,
@@ -35,6 +37,7 @@ from tasks.messages import (
 BASE = "/worker/v1"
 TIMEOUT = httpx.Timeout(10.0, connect=3.0)
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.2, 5.0
+BUCKET_PATIENCE_S = 5.0
 BUSY = frozenset({408, 425, 429})
 SERVER_ERROR = 500
 
@@ -93,13 +96,15 @@ class WorkerApi:
         return self._post(f"/jobs/{job_id}/finish", request, FinishReply, patience_s)
 
     def _post(self, path: str, message: BaseModel, reply: type[Reply], patience_s: float) -> Reply:
-        deadline = time.monotonic() + patience_s
+        began = time.monotonic()
         delay = FIRST_DELAY_S
         while True:
             try:
                 return self._once(path, message, reply)
             except errors.Unavailable as error:
-                if time.monotonic() + delay > deadline:
+                away = error.code == BUCKET_AWAY
+                patience = min(patience_s, BUCKET_PATIENCE_S) if away else patience_s
+                if time.monotonic() + delay > began + patience:
                     raise
                 log.info("farm_away", path=path, why=error.why, again_in_s=round(delay, 2))
             self._sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter is no secret
@@ -120,14 +125,22 @@ class WorkerApi:
             except ValidationError as error:
                 raise _away(f"the answer is not a {reply.__name__}") from error
         if response.status_code >= SERVER_ERROR or response.status_code in BUSY:
-            raise _away(f"HTTP {response.status_code}")
+            raise _away(f"HTTP {response.status_code}", bucket=_names_bucket(response))
         raise _error_of(response)
 
 
-def _away(why: str) -> errors.Unavailable:
+def _names_bucket(response: httpx.Response) -> bool:
+    """Tell whether the farm lacks its bucket, and nothing else."""
+    try:
+        return Problem.model_validate_json(response.content).code == BUCKET_AWAY
+    except ValidationError:
+        return False
+
+
+def _away(why: str, *, bucket: bool = False) -> errors.Unavailable:
     return errors.Unavailable(
-        "The farm does not answer.",
-        code="farm_away",
+        "The farm has no bucket." if bucket else "The farm does not answer.",
+        code=BUCKET_AWAY if bucket else "farm_away",
         why=f"{why}.",
         fix="Look at the api's log and at the address in ENGINEFARM_URL.",
     )

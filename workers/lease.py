@@ -20,7 +20,7 @@ from tasks.messages import Assignment, LeaseBeat, Progress
 from workers.farm_api import WorkerApi
 from workers.joblog import JobLog
 
-CANCELLED, LOST, EXPIRED, HANDED_BACK = "cancelled", "lease_lost", "lease_expired", "handed_back"
+CANCELLED, LOST, EXPIRED = "cancelled", "lease_lost", "lease_expired"
 log = structlog.get_logger(__name__)
 
 
@@ -69,18 +69,28 @@ class Lease:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the work must end, if it must."""
+        """Why the work must end, if it must: a lease ends by the clock, answered or not."""
+        if self._reason != LOST and self._clock() >= self._deadline:
+            self._stop(EXPIRED, None)
         return self._reason
 
     @property
     def held(self) -> bool:
         """Whether the farm would still listen to this attempt."""
-        return self._reason in (None, CANCELLED, HANDED_BACK)
+        return self.stop_reason in (None, CANCELLED)
 
     @property
     def seconds_left(self) -> float:
-        """How long the lease lasts if no more beats get through."""
+        """How long the work may go on if no more beats get through."""
         return max(self._deadline - self._clock(), 0.0)
+
+    @property
+    def report_s(self) -> float:
+        """How long it is worth telling the end of work that ended within its lease.
+
+        It holds no device, and if it was the farm that was away it still takes the report.
+        """
+        return max(self._deadline + self._assignment.lease_s - self._clock(), 0.0)
 
     def progress(self, said: Mapping[str, object]) -> Progress:
         """Take what the child said; the next beat carries it."""
@@ -99,7 +109,7 @@ class Lease:
         structlog.contextvars.bind_contextvars(**(context or {}))
         while not self._done.wait(self._assignment.heartbeat_s):
             self.beat()
-            if self._reason in (LOST, EXPIRED):
+            if not self.held:
                 return
 
     def beat(self) -> None:
@@ -119,10 +129,7 @@ class Lease:
         except LeaseLost as error:
             self._stop(LOST, error)
         except Unavailable as error:
-            if self._clock() >= self._deadline:
-                self._stop(EXPIRED, error)
-            else:
-                log.warning("lease_beat_missed", why=error.why, left_s=round(self.seconds_left))
+            log.warning("lease_beat_missed", why=error.why, left_s=round(self.seconds_left))
         except FarmError as error:
             # Refused outright (a revoked credential, say): the lease will not live on.
             self._stop(LOST, error)

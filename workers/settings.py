@@ -73,6 +73,10 @@ class NodeSettings(BaseSettings):
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(
         default=None, description="Most memory of one job, where the farm names no limit."
     )
+    node_grace_s: Annotated[float, Field(ge=0)] = Field(
+        default=30.0,
+        description="When told to stop: how long its jobs may go on before they are handed back.",
+    )
     enrol_timeout_s: float = Field(
         default=300.0, description="How long a starting node waits for the farm."
     )

@@ -12,12 +12,13 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, Severity
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES
 from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import Blame, Stage
 from workers import benchmark
-from workers.backends.base import Backend, Finding, ModelSource, ProgressSink, Severity
+from workers.backends.base import Backend, ModelSource, ProgressSink
 from workers.backends.registry import open_backend
 from workers.childjob import ChildJob, ChildOutput, ChildResult
 
@@ -92,8 +93,9 @@ def repair_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildRe
 
 def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
     """Find all that is wrong with the model for the target; errors fail the job, once, together."""
-    sink.report(0.1, "checking the model")
-    found = backend.check(source_of(job))
+    from workers.checking.whole import check_model
+
+    found = check_model(source_of(job), backend, job.room, sink)
     rows: list[Any] = FINDINGS.dump_python(found, mode="json")
     written = job.out / CHECK_FILE
     written.write_bytes(FINDINGS.dump_json(found))
@@ -111,13 +113,13 @@ def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
 
 def _refusal(job: ChildJob, errors: list[Finding], rows: list[Any]) -> JobFailed:
     first = errors[0]
-    more = f" There are {len(errors)} findings in all." if len(errors) > 1 else ""
+    more = f" There are {len(errors)} errors in all." if len(errors) > 1 else ""
     where = f" At: {first.where}." if first.where else ""
     return JobFailed(
         f"The model cannot be built for {job.target}.",
         blame=Blame.PERSON,
         code=first.code,
-        why=f"{first.message}{where}{more}",
+        why=" ".join(part for part in (first.message, first.why) if part) + where + more,
         fix=first.fix,
         findings=rows,
     )

@@ -2,15 +2,20 @@
 
 A file that arrives wrong is fetched again; one that stays wrong fails the attempt as the farm's. A
 bucket that does not answer, or answers with a fault of its own, is ``bucket_away``: the farm holds
-that against nobody and lets the job wait.
+that against nobody and lets the job wait. Whoever has a reason to stop does not wait for a bucket
+that is silent: its connections are broken off.
 """
 
 from __future__ import annotations
 
 import hashlib
+import socket
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -24,8 +29,10 @@ CHUNK = 1 << 20
 TRIES = 4
 FIRST_DELAY_S = 0.3
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+LOOK_S = 0.1
 ALREADY_THERE = 412
 EXPIRED = 403
+TOO_MANY = 429
 SERVER_ERROR = 500
 
 Stop = Callable[[], str | None]
@@ -43,9 +50,36 @@ class _Away(Exception):
     """The bucket answers with a fault of its own."""
 
 
-def make_client() -> httpx.Client:
-    """Return a client for presigned URLs; it carries no credential."""
-    return httpx.Client(timeout=TIMEOUT, trust_env=False, follow_redirects=False)
+@contextmanager
+def make_client(stop: Stop) -> Iterator[httpx.Client]:
+    """Give a client for presigned URLs, without credential; it waits only until ``stop`` speaks."""
+    lines: list[Any] = []
+
+    def follow(event: str, info: Mapping[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            lines.append(info["return_value"].get_extra_info("socket"))
+
+    def trace(request: httpx.Request) -> None:
+        request.extensions["trace"] = follow
+
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(LOOK_S):
+            if stop() is not None:
+                for line in lines:
+                    with suppress(OSError):  # closed by now
+                        line.shutdown(socket.SHUT_RDWR)
+
+    watcher = threading.Thread(target=watch, name="transfer-watch", daemon=True)
+    watcher.start()
+    hooks: dict[str, list[Callable[..., Any]]] = {"request": [trace]}
+    try:
+        with httpx.Client(timeout=TIMEOUT, trust_env=False, event_hooks=hooks) as client:
+            yield client
+    finally:
+        ended.set()
+        watcher.join()
 
 
 def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) -> Path:
@@ -62,6 +96,7 @@ def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) ->
     for attempt in range(TRIES):
         if attempt:
             time.sleep(FIRST_DELAY_S * 2**attempt)
+        _obey(stop)
         try:
             said, away = _fetch(client, item, part, stop), False
         except (httpx.TransportError, _Away) as error:
@@ -69,6 +104,7 @@ def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) ->
         if not said:
             part.replace(goal)
             return goal
+    _obey(stop)
     raise JobFailed(
         f"The input {item.name} could not be fetched.",
         blame=Blame.FARM,
@@ -82,7 +118,7 @@ def _fetch(client: httpx.Client, item: InputFile, part: Path, stop: Stop) -> str
     """Return what was wrong, or nothing."""
     hasher, size = hashlib.sha256(), 0
     with client.stream("GET", item.url) as response, part.open("wb") as out:
-        if response.status_code >= SERVER_ERROR:
+        if _is_away(response):
             raise _Away(f"HTTP {response.status_code}")
         if not response.is_success:
             return f"the bucket answers HTTP {response.status_code}"
@@ -125,6 +161,7 @@ def upload(client: httpx.Client, slot: UploadSlot, path: Path, stop: Stop) -> No
     for attempt in range(TRIES):
         if attempt:
             time.sleep(FIRST_DELAY_S * 2**attempt)
+        _obey(stop)
         try:
             response = _put(client, slot.url, slot.headers, path, stop)
         except httpx.TransportError as error:
@@ -135,9 +172,10 @@ def upload(client: httpx.Client, slot: UploadSlot, path: Path, stop: Stop) -> No
         if response.status_code == EXPIRED:
             raise SlotExpired
         said = f"HTTP {response.status_code}: {response.text[:200]}"
-        if response.status_code < SERVER_ERROR:
+        if not _is_away(response):
             away = False
             break
+    _obey(stop)
     raise JobFailed(
         f"The output {path.name} could not be stored.",
         blame=Blame.FARM,
@@ -159,6 +197,10 @@ def _put(
                 yield chunk
 
         return client.put(url, content=chunks(), headers=length | headers)
+
+
+def _is_away(response: httpx.Response) -> bool:
+    return response.status_code >= SERVER_ERROR or response.status_code == TOO_MANY
 
 
 def _obey(stop: Stop) -> None:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from enginefarm.errors import Failure
 from enginefarm.state import Blame
+from workers import ends
 from workers.sandbox import Ending, Limits, Outcome
 
 GIB = 1 << 30
+_LINE = 600
+# What faulthandler and the farm print around the words of a runtime.
+_TRACE = (
+    "File ",
+    "Fatal Python error",
+    "Thread 0x",
+    "Current thread",
+    "Extension modules",
+    "enginefarm:",
+)
 
 
 def failure_of(outcome: Outcome, limits: Limits) -> Failure | None:
@@ -22,8 +33,19 @@ def failure_of(outcome: Outcome, limits: Limits) -> Failure | None:
     return maker(outcome, limits) if maker else None
 
 
+def with_last_words(failure: Failure, log: str) -> Failure:
+    """Return a failure with the last line that the child printed: most often the decisive one."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    said = next((line for line in reversed(lines) if not line.startswith(_TRACE)), "")
+    if not said:
+        return failure
+    return failure.model_copy(update={"context": {**failure.context, "said": said[:_LINE]}})
+
+
 def no_result(outcome: Outcome) -> Failure:
     """Return the failure of a child that left without a word."""
+    if outcome.returncode == ends.NO_ROOM_STATUS:
+        return ends.no_room("There was none even for the job's result.")
     return Failure(
         code="child_failed",
         blame=Blame.NODE,

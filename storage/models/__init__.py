@@ -4,8 +4,19 @@ Every row that belongs to somebody carries its tenant.
 """
 
 from storage.models.base import Base
-from storage.models.catalogue import ApiKey, Blob, Dataset, Garbage, Model, Node, Tenant
+from storage.models.catalogue import (
+    ApiKey,
+    Blob,
+    Dataset,
+    Expired,
+    Garbage,
+    Model,
+    Node,
+    Pulse,
+    Tenant,
+)
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
+from storage.models.uploads import Upload, UploadPart
 from storage.models.work import Attempt, Build, Event, Job, Outbox
 
 __all__ = [
@@ -19,11 +30,15 @@ __all__ = [
     "Build",
     "Dataset",
     "Event",
+    "Expired",
     "Garbage",
     "Job",
     "Model",
     "Node",
     "Outbox",
+    "Pulse",
     "SigningKey",
     "Tenant",
+    "Upload",
+    "UploadPart",
 ]

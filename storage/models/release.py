@@ -12,6 +12,7 @@ from sqlalchemy import (
     Index,
     UniqueConstraint,
     func,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -23,7 +24,15 @@ class Artifact(Base):
     """A manifest by its digest, and whether deployers may have it."""
 
     __tablename__ = "artifacts"
-    __table_args__ = (Index("ix_artifacts_build_id", "build_id"),)
+    __table_args__ = (
+        Index("ix_artifacts_build_id", "build_id"),
+        Index("ix_artifacts_tenant_id_model_digest", "tenant_id", "model_digest"),
+        Index(
+            "ix_artifacts_quarantined",
+            "created_at",
+            postgresql_where=text("state = 'quarantined' AND engine_expired_at IS NULL"),
+        ),
+    )
 
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(primary_key=True)
@@ -37,6 +46,7 @@ class Artifact(Base):
     report: Mapped[dict[str, Any] | None]
     size: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    engine_expired_at: Mapped[datetime | None]
 
 
 class ArtifactFile(Base):

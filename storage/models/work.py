@@ -8,7 +8,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, Integer, String, UniqueConstraint, func, text
+from sqlalchemy import (
+    BigInteger,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    UniqueConstraint,
+    func,
+    literal_column,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from enginefarm.state import BuildState, JobState
@@ -22,6 +32,20 @@ class Build(Base):
     __table_args__ = (
         UniqueConstraint("tenant_id", "idempotency_key"),
         Index("ix_builds_tenant_id_id", "tenant_id", "id"),
+        Index("ix_builds_tenant_id_model_digest", "tenant_id", "model_digest"),
+        Index("ix_builds_tenant_id_evaluation", "tenant_id", text("(spec ->> 'evaluation')")),
+        Index(
+            "ix_builds_unpublished",
+            "finished_at",
+            postgresql_where=text(
+                "state IN ('failed', 'cancelled', 'partial') AND results_expired_at IS NULL"
+            ),
+        ),
+        Index(
+            "ix_builds_with_events",
+            "finished_at",
+            postgresql_where=text("events_expired_at IS NULL"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -40,6 +64,8 @@ class Build(Base):
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     cancelled_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    events_expired_at: Mapped[datetime | None]
+    results_expired_at: Mapped[datetime | None]
 
 
 class Job(Base):
@@ -51,6 +77,14 @@ class Job(Base):
         Index("ix_jobs_state_queue", "state", "queue"),
         Index("ix_jobs_tenant_id_key", "tenant_id", "key"),
         Index("ix_jobs_joined_to", "joined_to"),
+        Index("ix_jobs_cached_from", "cached_from"),
+        Index(
+            "ix_jobs_outputs",
+            literal_column("(result -> 'outputs')").label("outputs"),
+            postgresql_using="gin",
+            postgresql_ops={"outputs": "jsonb_path_ops"},
+            postgresql_where=text("state = 'succeeded' AND result_expired_at IS NULL"),
+        ),
         Index(
             "uq_jobs_live_key",
             "tenant_id",
@@ -82,6 +116,7 @@ class Job(Base):
     note: Mapped[str | None]
     unmeasured: Mapped[str | None]
     result: Mapped[dict[str, Any] | None]
+    result_expired_at: Mapped[datetime | None]
     withdrawn_at: Mapped[datetime | None]
     failure: Mapped[dict[str, Any] | None]
     node_id: Mapped[str | None] = mapped_column(ForeignKey("nodes.id"))
@@ -107,6 +142,14 @@ class Attempt(Base):
     __table_args__ = (
         Index("ix_attempts_finished_at", "finished_at"),
         Index("ix_attempts_unfinished", "job_id", postgresql_where=text("finished_at IS NULL")),
+        Index(
+            "ix_attempts_with_log", "finished_at", postgresql_where=text("log_expired_at IS NULL")
+        ),
+        Index(
+            "ix_attempts_log_digest",
+            "log_digest",
+            postgresql_where=text("log_expired_at IS NULL AND log_digest IS NOT NULL"),
+        ),
     )
 
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
@@ -118,6 +161,7 @@ class Attempt(Base):
     machine: Mapped[dict[str, Any] | None]
     log_digest: Mapped[str | None]
     log_size: Mapped[int | None] = mapped_column(BigInteger)
+    log_expired_at: Mapped[datetime | None]
     log_tail: Mapped[str] = mapped_column(default="", server_default="")
     lease_sha256: Mapped[bytes | None]
     answered: Mapped[JobState | None] = mapped_column(words(JobState))
@@ -133,6 +177,7 @@ class Outbox(Base):
     __table_args__ = (
         Index("ix_outbox_unsent", "id", postgresql_where=text("sent_at IS NULL")),
         Index("ix_outbox_job_id", "job_id"),
+        Index("ix_outbox_sent_at", "sent_at", postgresql_where=text("sent_at IS NOT NULL")),
     )
 
     id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=True)

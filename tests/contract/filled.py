@@ -31,7 +31,7 @@ PLAIN: dict[object, object] = {
 CHOSEN: dict[object, dict[str, object]] = {
     spec.CompileOptions: {"optimization_level": 3},
     spec.BenchmarkOptions: {"max_duration_ms": 2000},
-    spec.BuildSpec: {"priority": 1},
+    spec.BuildSpec: {"priority": 1, "until": "check"},
 }
 NEEDED: dict[object, dict[str, object]] = {
     spec.Gate: {"at_least": 0.99},
@@ -56,7 +56,7 @@ def _fields(kind: type[BaseModel], *, optional: bool) -> dict[str, Any]:
     return {kind.model_fields[name].alias or name: value for name, value in made.items()}
 
 
-def _value(kind: Any, *, optional: bool) -> Any:  # noqa: ANN401 - a value of any field
+def _value(kind: Any, *, optional: bool) -> Any:  # noqa: ANN401, PLR0911 - a value of any field
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind in PLAIN:
         return PLAIN[kind]
@@ -65,6 +65,8 @@ def _value(kind: Any, *, optional: bool) -> Any:  # noqa: ANN401 - a value of an
     if origin in {typing.Union, types.UnionType}:
         absent = not optional and type(None) in inner
         return None if absent else _value(inner[0], optional=optional)
+    if origin is tuple:
+        return [_value(inner[0], optional=optional)]
     if origin in {list, dict}:
         made = [_value(each, optional=optional) for each in inner]
         return made if origin is list else dict([made])

@@ -11,7 +11,7 @@ from enginefarm.codes import CODES
 from tests.contract.raised_codes import Given, codes_of
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("client/src/enginefarm", "api", "storage", "tasks", "workers", "localfarm")
+PACKAGES = ("client/src/enginefarm", "api", "intake", "storage", "tasks", "workers", "localfarm")
 # Codes that are put together at run time, by the expression that does it.
 COMPOSED = {
     "f'artifact_{state}'": {"artifact_quarantined", "artifact_revoked"},

@@ -28,6 +28,7 @@ EVENTS = {
     "node_silent",
     "publish_postponed",
     "ring_repeated",
+    "upload_read",
 }
 WORDS = {"out_of_service", "wait_for_node"}
 
@@ -71,7 +72,7 @@ def test_every_code_that_a_page_names_is_there(page: Path) -> None:
 
 def test_every_log_event_that_is_named_is_logged() -> None:
     sources = chain.from_iterable(
-        (ROOT / room).rglob("*.py") for room in ("tasks", "client/src/enginefarm")
+        (ROOT / room).rglob("*.py") for room in ("tasks", "intake", "client/src/enginefarm")
     )
     text = "\n".join(path.read_text("utf-8") for path in sources)
 

@@ -17,10 +17,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import httpx
 import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.parts import Parts
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,6 +100,21 @@ def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFa
     """Start the farm, wait until it is ready, and end it cleanly."""
     with started_farm(tmp_path_factory.mktemp("farm")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def _parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    from tests.e2e.parts import started_parts
+
+    with started_parts(tmp_path_factory.mktemp("parts")) as parts:
+        yield parts
+
+
+@pytest.fixture
+def parts(_parts: Parts) -> Parts:
+    """Return a farm whose parts a test may take away, with all of them there."""
+    _parts.mend()
+    return _parts
 
 
 @contextmanager

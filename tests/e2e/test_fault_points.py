@@ -7,28 +7,19 @@ process to reach it kills itself there. Some steps share a build, since each cos
 from __future__ import annotations
 
 import signal
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
-import httpx
 import psutil
 import pytest
-from onnx import TensorProto, helper
-from sqlalchemy import create_engine, text
 
-from enginefarm.digest import digest_of
 from localfarm.folder import Folder
-from localfarm.services import Services
 from tasks.fault_points import POINTS
+from tests.e2e.builds import LONG, ONCE, QUICK, ended, model_of, persistently, published, submit
 from tests.e2e.conftest import RunningFarm, started_farm, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("faults")]
-QUICK = {"benchmark": {"min_iterations": 10, "min_duration_ms": 1, "max_duration_ms": 200}}
-# Long enough for a beat or two, which come every second here.
-LONG = {"benchmark": {"min_iterations": 10, "min_duration_ms": 3000, "max_duration_ms": 4000}}
 TOGETHER = [
     ["submit.written", "dispatch.sent", "claim.written"],
     ["submit.committed", "dispatch.committed", "claim.committed"],
@@ -58,92 +49,6 @@ def farm(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     settings = {"ENGINEFARM_LOCAL_RESTARTS": "1000", "ENGINEFARM_LOCAL_FAULT_DIR": str(folder)}
     with started_farm(place, **settings) as running:
         yield running
-
-
-def model_of(farm: RunningFarm) -> str:
-    """Upload a model that is like no other; return its digest."""
-    weight = helper.make_tensor(
-        "w", TensorProto.FLOAT, [4], [float(b) for b in uuid.uuid4().bytes[:4]]
-    )
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])],
-        "added",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4])],
-        [weight],
-    )
-    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
-    answer = persistently(farm, lambda http: http.post("/v1/models?name=tiny", content=data))
-    return str(answer.json()["digest"])
-
-
-def persistently(
-    farm: RunningFarm, ask: Callable[[httpx.Client], httpx.Response]
-) -> httpx.Response:
-    """Ask until there is an answer, as every client of a farm whose parts come and go must."""
-
-    def probe() -> httpx.Response | None:
-        try:
-            with farm.http() as http:
-                answer = ask(http)
-        except httpx.TransportError:
-            return None
-        return None if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR else answer
-
-    return wait_until("an answer", 60, probe).raise_for_status()
-
-
-def submit(farm: RunningFarm, model: str, options: Mapping[str, object] = QUICK) -> str:
-    body = {"model": model, "targets": ["onnxruntime@cpu"], "options": options}
-    key = {"Idempotency-Key": uuid.uuid4().hex}
-    answer = persistently(farm, lambda http: http.post("/v1/builds", json=body, headers=key))
-    return str(answer.json()["id"])
-
-
-def ended(farm: RunningFarm, build: str) -> dict[str, Any]:
-    def probe() -> dict[str, Any] | None:
-        view: dict[str, Any] = persistently(
-            farm, lambda http: http.get(f"/v1/builds/{build}")
-        ).json()
-        return view if view["finished_at"] else None
-
-    return wait_until(f"the end of build {build}", 90, probe)
-
-
-ONCE = {"builds_of_model": 1, "artifacts": 1, "attestations": 1, "other bytes": 0}
-
-
-def published(farm: RunningFarm, build: str) -> dict[str, int]:
-    """See the build end well; count what came of it, and the blobs that are not what was signed."""
-    view = ended(farm, build)
-    assert view["state"] == "succeeded", view
-    (target,) = view["targets"]
-    counts = count_rows(farm, build) | {"other bytes": 0}
-    manifest = persistently(farm, lambda http: http.get(f"/v1/artifacts/{target['artifact']}"))
-    for row in [manifest.json()["config"], *manifest.json()["layers"]]:
-        path = f"/v1/blobs/{row['digest']}?proxy=1"
-        blob = persistently(farm, lambda http, path=path: http.get(path))  # type: ignore[misc]
-        counts["other bytes"] += digest_of(blob.content) != row["digest"]
-    return counts
-
-
-def count_rows(farm: RunningFarm, build: str) -> dict[str, int]:
-    questions = {
-        "builds_of_model": "SELECT count(*) FROM builds WHERE model_digest = "
-        "(SELECT model_digest FROM builds WHERE id = :build)",
-        "artifacts": "SELECT count(*) FROM artifacts WHERE build_id = :build",
-        "attestations": "SELECT count(*) FROM attestations JOIN jobs ON jobs.id = job_id "
-        "WHERE build_id = :build",
-    }
-    url = Services(farm.folder).postgres.url("enginefarm")
-    engine = create_engine(url)
-    with engine.connect() as connection:
-        counts = {
-            name: int(connection.execute(text(question), {"build": build}).scalar_one())
-            for name, question in questions.items()
-        }
-    engine.dispose()
-    return counts
 
 
 def test_every_step_is_in_the_matrix() -> None:

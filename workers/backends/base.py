@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict
-
+from enginefarm.finding import Finding
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.target import Target
 from enginefarm.views import TensorView
@@ -28,26 +26,6 @@ else:
 
 MODEL_BYTES_IN_ONE_FILE = (1 << 31) - (1 << 20)
 """Protobuf's limit on one message, with room for what is not weights."""
-
-
-class Severity(StrEnum):
-    """Whether a finding stops the build."""
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
-
-
-class Finding(BaseModel):
-    """One thing that is wrong with a model for a target, or worth knowing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    severity: Severity
-    code: str
-    message: str
-    where: str = ""
-    fix: str = ""
 
 
 class ProgressSink(Protocol):
@@ -103,7 +81,7 @@ class Backend(Protocol):
         """Return the versions of everything that has a say in the result."""
 
     def check(self, source: ModelSource) -> list[Finding]:
-        """Return all that is wrong with the model for the target."""
+        """Return all that the runtime itself has against the model for the target."""
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
         """Build into the folder ``out``.

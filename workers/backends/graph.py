@@ -5,14 +5,18 @@ By path only, never the whole model in one message: files above 2 GiB keep their
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import onnx
 from onnx import external_data_helper
 
+from enginefarm.finding import Finding, error_finding, warning_finding
 from enginefarm.views import TensorView
-from workers.backends.base import MODEL_BYTES_IN_ONE_FILE, Finding, Severity
+from workers.backends.base import MODEL_BYTES_IN_ONE_FILE
 from workers.diagnosis import Runtime, diagnose, shorten
+
+_NO_SHAPE = re.compile(r"Field 'shape' of 'type' is required but missing")
 
 
 def check_file(path: Path) -> list[Finding]:
@@ -20,14 +24,20 @@ def check_file(path: Path) -> list[Finding]:
     try:
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        if _NO_SHAPE.search(str(error)):
+            return [_undeclared()]
         return [_checker_finding(without_folder(str(error), path))]
-    model = _graph_only(path)
-    found = _opset_findings(model)
-    if not model.graph.node:
-        found.append(_empty_graph())
-    if not any(finding.severity is Severity.ERROR for finding in found):
-        found += _inference_findings(path) + _overridable_findings(path)
-    return found
+    return _opset_findings(_graph_only(path)) or _inference_findings(path)
+
+
+def _undeclared() -> Finding:
+    """The checker wants a shape of every output; no runtime does."""
+    return warning_finding(
+        "shape_undeclared",
+        "An input or output of the graph has no declared shape.",
+        why="The ONNX checker stops at that, so the rest of the graph was not looked at by it.",
+        fix="Export with shapes: a name for each dimension that is not fixed.",
+    )
 
 
 def without_folder(text: str, path: Path) -> str:
@@ -36,21 +46,11 @@ def without_folder(text: str, path: Path) -> str:
     return named.replace(f"{path.parent}/", "")
 
 
-def _empty_graph() -> Finding:
-    return Finding(
-        severity=Severity.ERROR,
-        code="empty_graph",
-        message="The graph has no node: it computes nothing.",
-        fix="Export the model with its nodes.",
-    )
-
-
 def _checker_finding(text: str) -> Finding:
     row = diagnose(text, Runtime.ONNX)
-    return Finding(
-        severity=Severity.ERROR,
-        code=row.code if row else "invalid_graph",
-        message=f"The ONNX checker refuses the model. It says: {shorten(text, 300)}",
+    return error_finding(
+        row.code if row else "invalid_graph",
+        f"The ONNX checker refuses the model. It says: {shorten(text, 300)}",
         fix=row.fix if row else "Export it again; onnx.checker.check_model names the place.",
     )
 
@@ -62,30 +62,13 @@ def _inference_findings(path: Path) -> list[Finding]:
     except Exception as error:  # noqa: BLE001 - the binding raises more kinds than it declares
         said = shorten(without_folder(str(error), path), 300)
         return [
-            Finding(
-                severity=Severity.WARNING,
-                code="shape_inference_failed",
-                message=f"Shape inference finds a contradiction: {said}",
+            warning_finding(
+                "shape_inference_failed",
+                f"Shape inference finds a contradiction: {said}",
                 fix="Export with a current exporter, or mend the shapes named.",
             )
         ]
     return []
-
-
-def _overridable_findings(path: Path) -> list[Finding]:
-    """Weights that are listed as inputs, too, as every file before IR version 4 had them."""
-    graph = _graph_only(path).graph
-    both = {tensor.name for tensor in graph.initializer} & {value.name for value in graph.input}
-    if not both:
-        return []
-    return [
-        Finding(
-            severity=Severity.NOTE,
-            code="weights_overridable",
-            message=f"{len(both)} weights are also listed as inputs; they are taken as weights.",
-            fix="Export with IR version 4 or newer to lose the ambiguity.",
-        )
-    ]
 
 
 def _graph_only(path: Path) -> onnx.ModelProto:
@@ -101,10 +84,9 @@ def _opset_findings(model: onnx.ModelProto) -> list[Finding]:
         if known is not None and opset.version > known:
             domain = opset.domain or "ai.onnx"
             found.append(
-                Finding(
-                    severity=Severity.ERROR,
-                    code="unsupported_opset",
-                    message=f"The model uses {domain} {opset.version}; known here is {known}.",
+                error_finding(
+                    "unsupported_opset",
+                    f"The model uses {domain} {opset.version}; known here is {known}.",
                     where=domain,
                     fix=f"Export with opset {known} or older.",
                 )

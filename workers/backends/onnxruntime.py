@@ -7,20 +7,22 @@ The default rewrites the graph as far as the result still runs on any machine of
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnxruntime as ort
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, at_nodes, error_finding
 from enginefarm.spec import GraphOptimization
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
-from workers.backends import graph, shapes, trial
-from workers.backends.base import Array, Compiled, Finding, ModelSource, ProgressSink, Severity
-from workers.diagnosis import Runtime, diagnose, failure_of, shorten
+from workers.backends import graph
+from workers.backends.base import Array, Compiled, ModelSource, ProgressSink
+from workers.diagnosis import Runtime, diagnose, failure_of, refuse_node_fault, shorten
 
 LEVELS = {
     GraphOptimization.NONE: ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -28,6 +30,11 @@ LEVELS = {
     GraphOptimization.EXTENDED: ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     GraphOptimization.ALL: ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
+_PLACE = re.compile(
+    r"(?:implementation for|kernel for) (?P<op>\w+)\(\d+\)"
+    r"(?:.*?(?:with name |node:)'(?P<node>[^']*)')?"
+    r"|Fatal error: [\w.]*:?(?P<unknown>\w+)\(-?\d+\) is not a registered"
+)
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 ONLY_HERE = (
     "graph_optimization 'all' lays data out for the processor of the node that built it;"
@@ -36,7 +43,13 @@ ONLY_HERE = (
 
 
 def open_backend() -> OnnxRuntime:
-    """Return the backend, its runtime imported."""
+    """Return the backend, its runtime imported and, where it is built for GPUs, CUDA's libraries.
+
+    Without them loaded the CUDA provider opens no session unless the machine's own loader finds
+    them; where none are, it still does not, and says so.
+    """
+    if CUDA in ort.get_available_providers():
+        ort.preload_dlls()
     return OnnxRuntime()
 
 
@@ -61,21 +74,18 @@ class OnnxRuntime:
         return {self.name: ort.__version__}
 
     def check(self, source: ModelSource) -> list[Finding]:
-        """Ask the ONNX checker, open the model as it is, fit the profiles and try their ends."""
-        found = graph.check_file(source.path)
-        if any(finding.severity is Severity.ERROR for finding in found):
-            return found
+        """Open the model as it is."""
         options = _session_options(0)
         options.graph_optimization_level = LEVELS[GraphOptimization.NONE]
         try:
-            session = _open(source.path, source.target, options)
+            _open(source.path, source.target, options)
         except JobFailed:
             raise
         except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
-            return [*found, _finding(graph.without_folder(str(error), source.path))]
-        runner = SessionRunner(session, options.intra_op_num_threads)
-        misfits = shapes.misfits(shapes.shapes_of(runner.inputs), source.profiles)
-        return found + (misfits or trial.trial_runs(runner, source.profiles))
+            said = graph.without_folder(str(error), source.path)
+            refuse_node_fault(said, Runtime.ONNXRUNTIME, source.target)
+            return [_finding(said)]
+        return []
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
         """Let the runtime rewrite the graph and write what it would run."""
@@ -91,6 +101,7 @@ class OnnxRuntime:
         except JobFailed:
             raise
         except Exception as error:
+            _require_room(part)
             raise failure_of(
                 [str(error)],
                 Runtime.ONNXRUNTIME,
@@ -118,6 +129,16 @@ class OnnxRuntime:
                 code="engine_load_failed",
                 message="ONNX Runtime does not load the engine.",
             ) from error
+
+
+def _require_room(part: Path) -> None:
+    """See whether the disk takes more: the runtime speaks of a full one as of a bad model.
+
+    Raises:
+        OSError: it does not.
+    """
+    with part.open("ab") as stream:
+        stream.write(bytes(1 << 20))
 
 
 class SessionRunner:
@@ -153,7 +174,8 @@ def _session_options(threads: int) -> ort.SessionOptions:
 
 def _open(path: Path, target: Target, options: ort.SessionOptions) -> ort.InferenceSession:
     wanted = [CPU] if target.arch == "cpu" else [CUDA, CPU]
-    session = ort.InferenceSession(str(path), options, providers=wanted)
+    # A GPU that is full must be a failure that says so, not a session on the CPU.
+    session = ort.InferenceSession(str(path), options, providers=wanted, enable_fallback=0)
     if session.get_providers()[0] != wanted[0]:
         raise JobFailed(
             f"ONNX Runtime does not run on {target.arch} here.",
@@ -197,9 +219,13 @@ def _view(value: ort.NodeArg) -> TensorView:
 
 def _finding(text: str) -> Finding:
     row = diagnose(text, Runtime.ONNXRUNTIME)
-    return Finding(
-        severity=Severity.ERROR,
-        code=row.code if row else "runtime_refused",
-        message=f"ONNX Runtime refuses the model. It says: {shorten(text, 300)}",
+    found = error_finding(
+        row.code if row else "runtime_refused",
+        f"ONNX Runtime refuses the model. It says: {shorten(text, 300)}",
         fix=row.fix if row else "Try the model in ONNX Runtime by itself.",
     )
+    place = _PLACE.search(text)
+    if place is None:
+        return found
+    node = place["node"]
+    return at_nodes(found, [node] if node else [], place["op"] or place["unknown"] or "")

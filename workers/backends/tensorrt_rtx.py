@@ -14,11 +14,11 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, error_finding
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
-from workers.backends import graph, shapes
-from workers.backends.base import Compiled, Finding, ModelSource, ProgressSink, Runner, Severity
+from workers.backends.base import Compiled, ModelSource, ProgressSink, Runner
 from workers.backends.trt import header, parsing, profiles, progress, recording
 from workers.diagnosis import Runtime, failure_of, shorten
 
@@ -78,24 +78,18 @@ class TensorRTRTX:
         return {self.name: self.version, "onnx": importlib.metadata.version("onnx")}
 
     def check(self, source: ModelSource) -> list[Finding]:
-        """Ask the ONNX checker, then the parser for all it dislikes, then fit the profiles."""
-        found = graph.check_file(source.path)
-        if any(finding.severity is Severity.ERROR for finding in found):
-            return found
+        """Ask the parser for all it dislikes, and which inputs it takes for sizes."""
         builder = self._trt.Builder(self._logger)
         network = parsing.make_network(self._trt, builder)
         parser = self._trt.OnnxParser(network, self._logger)
         if not parsing.supported(parser, source.path):
-            return found + (parsing.complaints(parser, LABEL) or [_mute_refusal()])
+            return parsing.complaints(parser, LABEL, self._record) or [_mute_refusal()]
         del parser, network
         network = parsing.make_network(self._trt, builder)
         parser = self._trt.OnnxParser(network, self._logger)
         if not parser.parse_from_file(str(source.path)):
-            return found + (parsing.complaints(parser, LABEL) or [_mute_refusal()])
-        misfits = shapes.misfits(profiles.input_shapes(network), source.profiles)
-        if not misfits:
-            misfits = profiles.name_conflicts(network, source.profiles)
-        return found + misfits + profiles.value_inputs(network)
+            return parsing.complaints(parser, LABEL, self._record) or [_mute_refusal()]
+        return profiles.value_inputs(network)
 
     def compile(self, source: ModelSource, out: Path, progress_sink: ProgressSink) -> Compiled:
         """Parse, build for one architecture, stream the engine to disk, read its header back."""
@@ -105,16 +99,19 @@ class TensorRTRTX:
         network = parsing.make_network(trt, builder)
         parser = trt.OnnxParser(network, self._logger)
         if not parser.parse_from_file(str(source.path)):
-            raise _refused([parser.get_error(i).desc() for i in range(parser.num_errors)], source)
+            said = [parser.get_error(i).desc() for i in range(parser.num_errors)]
+            raise _refused([record.heard(text) for text in said], source)
         recorder = recording.make_recorder(trt, record)
         builder.error_recorder = recorder  # only now: a recorder before parsing crashes teardown
         config = self._configure(builder, source, progress_sink)
         target = out / self.engine_file
         part = target.with_suffix(".part")
+        troubles: list[OSError] = []
         with part.open("wb") as stream:
-            done = builder.build_serialized_network_to_stream(
-                network, config, _make_writer(trt, stream)
-            )
+            writer = _make_writer(trt, stream, troubles)
+            done = builder.build_serialized_network_to_stream(network, config, writer)
+        if troubles:
+            raise troubles[0]  # the runtime keeps it to itself, and may say that all is well
         if progress_sink.stopping:
             raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
         if not done:
@@ -168,13 +165,17 @@ class TensorRTRTX:
         return config
 
 
-def _make_writer(trt: ModuleType, stream: BinaryIO) -> Any:  # noqa: ANN401 - the runtime's class
+def _make_writer(trt: ModuleType, stream: BinaryIO, troubles: list[OSError]) -> Any:  # noqa: ANN401 - the runtime's class
     class Writer(trt.IStreamWriter):  # type: ignore[name-defined,misc]  # a class of a module handed over
         def __init__(self) -> None:
             trt.IStreamWriter.__init__(self)
 
         def write(self, data: bytes) -> int:
-            return stream.write(data)
+            try:
+                return stream.write(data)
+            except OSError as error:
+                troubles.append(error)
+                return 0
 
     return Writer()
 
@@ -189,10 +190,9 @@ def _refused(texts: list[str], source: ModelSource) -> JobFailed:
 
 
 def _mute_refusal() -> Finding:
-    return Finding(
-        severity=Severity.ERROR,
-        code="parser_refused",
-        message=f"{LABEL} does not take the model and gives no reason.",
+    return error_finding(
+        "parser_refused",
+        f"{LABEL} does not take the model and gives no reason.",
         fix="Read the job's log; try another backend.",
     )
 

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding, error_finding, note_finding
 from enginefarm.spec import Profile, ShapeRange
-from workers.backends.base import Finding, Runner, Severity
-from workers.diagnosis import Runtime, diagnose, shorten
+from enginefarm.target import Target
+from workers.backends.base import Runner
+from workers.diagnosis import Runtime, diagnose, refuse_node_fault, shorten
 from workers.measurement import inputs
 
 MOST_ELEMENTS = 4_000_000
@@ -28,6 +30,9 @@ COMMON_STEP = 32
 
 SMALLEST_SIDE = 8
 """Below it a dimension counts something (a batch, colours) and is no length."""
+
+_NEVER_THE_VALUES = frozenset({"shape_mismatch", "unsupported_attribute"})
+"""Said of sizes, or of a node that can never run: that is not due to made-up values."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -47,11 +52,15 @@ class _Tried:
     @property
     def of_shape(self) -> bool:
         row = diagnose(self.said, Runtime.ONNXRUNTIME) if self.said is not None else None
-        return row is not None and row.code == "shape_mismatch"
+        return row is not None and row.code in _NEVER_THE_VALUES
 
 
-def trial_runs(runner: Runner, profiles: Sequence[Profile]) -> list[Finding]:
-    """Run at min, opt and max of every profile, up to the first profile that does not fit."""
+def trial_runs(runner: Runner, profiles: Sequence[Profile], target: Target) -> list[Finding]:
+    """Run at min, opt and max of every profile, up to the first profile that does not fit.
+
+    Raises:
+        JobFailed: the node is to blame for what did not run: its memory ran out, say.
+    """
     found: list[Finding] = []
     for number, profile in enumerate(profiles):
         tried = {
@@ -62,6 +71,8 @@ def trial_runs(runner: Runner, profiles: Sequence[Profile]) -> list[Finding]:
             for which, result in tried.items()
             if result.too_large
         ]
+        for result in tried.values():
+            refuse_node_fault(result.said or "", Runtime.ONNXRUNTIME, target)
         for which, result in tried.items():
             if _is_at_fault(runner, result, tried):
                 return [*found, _finding(runner, f"profile {number}, {which}", result, tried)]
@@ -125,10 +136,9 @@ def _finding(runner: Runner, place: str, result: _Tried, tried: Mapping[str, _Tr
         " give a profile of exactly that shape."
     )
     said = shorten(result.said or "", 300)
-    return Finding(
-        severity=Severity.ERROR,
-        code="profile_not_runnable",
-        message=f"The original model does not run at {_text(result.shapes)}: {said}",
+    return error_finding(
+        "profile_not_runnable",
+        f"The original model does not run at {_text(result.shapes)}: {said}",
         where=place,
         fix=(known or advice) + baked,
     )
@@ -155,9 +165,8 @@ def _text(shapes: Shapes) -> str:
 
 
 def _not_tried(place: str) -> Finding:
-    return Finding(
-        severity=Severity.NOTE,
-        code="profile_not_tried",
-        message=f"The model was not tried at {place}: more than {MOST_ELEMENTS:,} input elements.",
+    return note_finding(
+        "profile_not_tried",
+        f"The model was not tried at {place}: more than {MOST_ELEMENTS:,} input elements.",
         where=place,
     )

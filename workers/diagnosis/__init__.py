@@ -10,12 +10,25 @@ import re
 
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
-from workers.diagnosis import onnx_rows, tensorrt_rows
+from enginefarm.target import Target
+from workers.diagnosis import (
+    llm_rows,
+    machine_rows,
+    onnx_rows,
+    parser_rows,
+    tensorrt_rows,
+)
 from workers.diagnosis.row import Row, Runtime
 
-__all__ = ["TABLE", "Row", "Runtime", "diagnose", "failure_of", "shorten"]
+__all__ = ["TABLE", "Row", "Runtime", "diagnose", "failure_of", "refuse_node_fault", "shorten"]
 
-TABLE: tuple[Row, ...] = (*tensorrt_rows.ROWS, *onnx_rows.ROWS)
+TABLE: tuple[Row, ...] = (
+    *machine_rows.ROWS,
+    *parser_rows.ROWS,
+    *tensorrt_rows.ROWS,
+    *onnx_rows.ROWS,
+    *llm_rows.ROWS,
+)
 
 
 def diagnose(text: str, runtime: Runtime) -> Row | None:
@@ -51,6 +64,18 @@ def failure_of(texts: list[str], runtime: Runtime, *, code: str, message: str) -
         fix="Read the job's log for the words before; try the model in the runtime by itself.",
         said=said,
     )
+
+
+def refuse_node_fault(text: str, runtime: Runtime, target: Target) -> None:
+    """Keep what a node lacks from being told as a finding about the model.
+
+    Raises:
+        JobFailed: the table knows the text, and the model is not to blame for it.
+    """
+    row = diagnose(text, runtime)
+    if row is not None and row.blame is not Blame.PERSON:
+        message = f"The model could not be tried on {target}."
+        raise failure_of([text], runtime, code=row.code, message=message)
 
 
 def shorten(text: str, limit: int = 600) -> str:

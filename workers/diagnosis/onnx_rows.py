@@ -68,6 +68,36 @@ ROWS: tuple[Row, ...] = (
         "Upload every external data file together with the model.",
     ),
     Row(
+        r"CUDA failure 2\b|CUDA error cudaErrorMemoryAllocation|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
+        r"|CUDA out of memory",
+        "out_of_memory",
+        "The GPU's memory ran out: something else held it, or the model needs more than it has.",
+        "See what else runs on the GPU, reduce the profile's max, or use a larger GPU.",
+        ORT,
+        Blame.NODE,
+    ),
+    Row(
+        r"bound to different types|Type Error: Type",
+        "mixed_types",
+        "An operator mixes data types, or is given one that it does not take.",
+        "Insert a Cast at export.",
+        ORT,
+    ),
+    Row(
+        r"Batchwise recurrent operations",
+        "unsupported_attribute",
+        "The runtime has recurrent operators only with layout 0.",
+        "Export with layout 0: time first, then the batch.",
+        ORT,
+    ),
+    Row(
+        r"fmod attribute must be true",
+        "unsupported_attribute",
+        "Mod of floats must have fmod 1 before opset 28.",
+        "Export it as fmod, or as a subtraction of Floor.",
+        ORT,
+    ),
+    Row(
         r"Got invalid dimensions for input|Invalid rank for input|reshape_helper|ReshapeHelper"
         r"|cannot be reshaped|Attempting to broadcast|incompatible dimensions|dimension mismatch"
         r"|ShapeInferenceError|Incompatible dimensions|Invalid input shape|Invalid tensor shape"
@@ -88,10 +118,11 @@ ROWS: tuple[Row, ...] = (
         ORT,
     ),
     Row(
+        # ONNX Runtime's arenas say the same of the host's memory and of a GPU's.
         r"bad_alloc|Failed to allocate memory|failed to allocate",
         "out_of_memory",
-        "Memory ran out.",
-        "Reduce the profile's max, or use a larger node.",
+        "Memory ran out: the GPU's, where the job ran on one, else the host's.",
+        "See what else runs there, reduce the profile's max, or use a larger node.",
         ORT,
         Blame.NODE,
     ),

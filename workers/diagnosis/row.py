@@ -15,6 +15,7 @@ class Runtime(StrEnum):
     TENSORRT = "tensorrt"
     ONNXRUNTIME = "onnxruntime"
     ONNX = "onnx"
+    TENSORRT_LLM = "tensorrt-llm"
 
 
 @dataclass(frozen=True)

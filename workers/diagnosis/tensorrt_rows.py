@@ -74,6 +74,13 @@ ROWS: tuple[Row, ...] = (
         TRT,
     ),
     Row(
+        r"(?:NonZero|NonMaxSuppression|Unique|Compress)\b.{0,80}(?:plugin|runners)",
+        "data_dependent_shape",
+        "A shape depends on the values of a tensor, which this compiler cannot build.",
+        "Move the step (NMS, NonZero, …) behind the model.",
+        TRT,
+    ),
+    Row(
         r"Plugin not found|could not find plugin|No importer registered for op"
         r"|getPluginCreator|plugin creator version .* was not found",
         "unsupported_operator",
@@ -131,7 +138,7 @@ ROWS: tuple[Row, ...] = (
         TRT,
     ),
     Row(
-        r"NonZero|has no runners that implement it|is a shape tensor and must have type",
+        r"has no runners that implement it|is a shape tensor and must have type",
         "data_dependent_shape",
         "A shape depends on the values of a tensor, which this compiler cannot build.",
         "Move the step (NMS, NonZero, …) behind the model.",

@@ -32,7 +32,8 @@ def check_external(scan: _NamesExternalData, sizes: Mapping[str, int]) -> None:
 
     Raises:
         InvalidModel: ``external_path_escapes``, ``external_name_refused``,
-            ``external_data_missing`` (naming all), ``external_data_short``.
+            ``external_data_missing`` (naming all), ``external_data_short``,
+            ``external_data_overlaps``.
     """
     for ref in scan.external:
         if _PLAIN.fullmatch(ref.location) is None or ".." in ref.location:
@@ -50,10 +51,11 @@ def check_external(scan: _NamesExternalData, sizes: Mapping[str, int]) -> None:
         )
     for ref in scan.external:
         _require_bytes(ref, sizes[ref.location])
+    _require_apart(scan.external)
 
 
 def _require_bytes(ref: ExternalRef, size: int) -> None:
-    length = ref.needed if ref.length is None else ref.length
+    length = _length(ref)
     if ref.offset + length > size:
         why = f"It needs bytes {ref.offset} to {ref.offset + length}; the file has {size}."
         fix = "Send the file that was written together with this model; this one may be cut."
@@ -69,6 +71,39 @@ def _require_bytes(ref: ExternalRef, size: int) -> None:
         fix=fix,
         tensor=ref.tensor[:200],
         location=ref.location,
+    )
+
+
+def _require_apart(refs: Sequence[ExternalRef]) -> None:
+    """Refuse bytes that are a part of two tensors: tied weights share all of theirs, or none."""
+    former: ExternalRef | None = None
+    for ref in sorted(refs, key=lambda ref: (ref.location, ref.offset, _length(ref))):
+        if former is not None and former.location == ref.location:
+            same = (former.offset, _length(former)) == (ref.offset, _length(ref))
+            if not same and ref.offset < former.offset + _length(former) and _length(ref):
+                raise _overlap(former, ref)
+        former = ref if former is None or _end(ref) >= _end(former) else former
+
+
+def _length(ref: ExternalRef) -> int:
+    return ref.needed if ref.length is None else ref.length
+
+
+def _end(ref: ExternalRef) -> tuple[str, int]:
+    return ref.location, ref.offset + _length(ref)
+
+
+def _overlap(first: ExternalRef, second: ExternalRef) -> InvalidModel:
+    return InvalidModel(
+        f"The tensors {first.tensor[:80]!r} and {second.tensor[:80]!r} share a part of their "
+        "external data.",
+        code="external_data_overlaps",
+        why=f"In {first.location!r} they have bytes {first.offset} to "
+        f"{first.offset + _length(first)} and {second.offset} to "
+        f"{second.offset + _length(second)}; tied weights share all of theirs.",
+        fix="Save the model again with onnx.save_model(…, save_as_external_data=True).",
+        tensors=[first.tensor[:200], second.tensor[:200]],
+        location=first.location,
     )
 
 

@@ -1,16 +1,18 @@
 """Look at an ONNX file without parsing it: inputs, outputs, operators, external data.
 
 A bounded scan of the wire format in plain Python. Weights are skipped by their length and never
-loaded; the same code answers at upload, where credentials are near, and on a person's laptop.
+loaded; the same code answers at upload, in a process of its own, and on a person's laptop.
 Field numbers are those of ``onnx.proto`` (ONNX IR).
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from enginefarm.errors import InvalidModel
 from enginefarm.external_data import check_external
@@ -25,9 +27,16 @@ from enginefarm.onnx_refusals import (
 )
 from enginefarm.onnx_types import ExternalRef, TypeReader, require_bytes, require_varint
 from enginefarm.protobuf_wire import BudgetError, CutError, Field, Wire, WireError, low32
-from enginefarm.views import TensorView
+from enginefarm.tensor import TensorView
 
-__all__ = ["MAX_NODES", "ExternalRef", "ModelScan", "check_external", "scan_model"]
+__all__ = [
+    "MAX_NODES",
+    "ExternalRef",
+    "ModelScan",
+    "check_external",
+    "scan_model",
+    "scan_open_model",
+]
 
 MAX_NODES = 200_000
 # A node with its names and attributes has ten to fifteen fields; the floor leaves room for models
@@ -47,6 +56,8 @@ _MODEL_FIELDS = frozenset(
 )
 _OPSET_DOMAIN, _OPSET_VERSION = 1, 2
 _OPSET_FIELDS = frozenset({_OPSET_DOMAIN, _OPSET_VERSION})
+# What a CoreML model holds instead of a graph: a pipeline, a neural network, a program, trees, …
+_COREML = frozenset({200, 201, 202, 300, 301, 302, 303, 400, 401, 402, 403, 404, 500, 502, 900})
 _NEWEST_THINKABLE_IR = 1000
 _OPSET_SINCE_IR = 3
 _MAX_OPSETS = 256
@@ -75,7 +86,13 @@ class ModelScan:
 
 
 def scan_model(path: Path, *, max_nodes: int = MAX_NODES) -> ModelScan:
-    """Scan an ONNX file.
+    """Scan an ONNX file by its path; otherwise as :func:`scan_open_model`."""
+    with path.open("rb") as stream:
+        return scan_open_model(stream, max_nodes=max_nodes)
+
+
+def scan_open_model(stream: BinaryIO, *, max_nodes: int = MAX_NODES) -> ModelScan:
+    """Scan an ONNX file that is open, mapped into memory and never read as a whole.
 
     Raises:
         InvalidModel: ``empty_file``, ``lfs_pointer``, ``pickle_refused``, ``not_a_model``,
@@ -83,14 +100,14 @@ def scan_model(path: Path, *, max_nodes: int = MAX_NODES) -> ModelScan:
             ``external_data_invalid``, ``too_many_nodes``, ``graph_too_deep``,
             ``model_too_complex``.
     """
-    if path.stat().st_size == 0:
+    if os.fstat(stream.fileno()).st_size == 0:
         raise InvalidModel(
             "The model file is empty.",
             code="empty_file",
             why="It has 0 bytes: an export, a copy or a download stopped before it began.",
             fix="Export or fetch the model again.",
         )
-    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         refuse_other_kinds(data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
         max_fields = max(_FEWEST_FIELDS, _FIELDS_PER_NODE * max_nodes)
         wire = Wire(data, max_fields=max_fields)
@@ -114,6 +131,7 @@ class _Model:
         self._scan = ModelScan()
         self._graphs: list[Field] = []
         self._opsets: list[Field] = []
+        self._coreml = False
 
     def scanned(self) -> ModelScan:
         scan, walker = self._scan, self._walker
@@ -137,8 +155,10 @@ class _Model:
         """Read the outermost message; return the functions and training graphs, not yet walked."""
         inner: list[Field] = []
         try:
-            for row in self._wire.fields(0, self._wire.size, _MODEL_FIELDS):
-                if row.number in {_FUNCTION, _TRAINING}:
+            for row in self._wire.fields(0, self._wire.size, _MODEL_FIELDS | _COREML):
+                if row.number in _COREML:
+                    self._coreml = True
+                elif row.number in {_FUNCTION, _TRAINING}:
                     inner.append(require_bytes(row))
                 else:
                     self._field(row)
@@ -183,6 +203,11 @@ class _Model:
         scan = self._scan
         if not scan.ir_version:
             raise not_a_model("it has no IR version, which every ONNX model begins with")
+        if not self._graphs and self._coreml:
+            raise not_a_model(
+                "it is a CoreML model",
+                "Export the original model to ONNX; a CoreML model does not turn back into one.",
+            )
         if not self._graphs:
             raise InvalidModel(
                 "The model has no graph.",

@@ -13,7 +13,7 @@ from enginefarm.onnx_refusals import invalid_graph, named_twice, too_complex, to
 from enginefarm.onnx_refusals import too_many_nodes as nodes_refused
 from enginefarm.onnx_types import ExternalRef, TypeReader, require_bytes
 from enginefarm.protobuf_wire import Field, Wire
-from enginefarm.views import TensorView
+from enginefarm.tensor import TensorView
 
 _NODE, _INITIALIZER, _INPUT, _OUTPUT, _SPARSE_INITIALIZER = 1, 5, 11, 12, 15
 _NODE_OUTPUT, _NODE_OP_TYPE, _NODE_ATTRIBUTE, _NODE_DOMAIN = 2, 4, 5, 7

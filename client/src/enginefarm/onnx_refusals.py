@@ -17,7 +17,7 @@ def invalid_graph(message: str, why: str, **context: str) -> InvalidModel:
     )
 
 
-def too_complex(why: str) -> InvalidModel:
+def too_complex(why: str, **context: str) -> InvalidModel:
     """Return the refusal of a model with more parts than the farm looks at."""
     return InvalidModel(
         "The model has more parts than the farm looks at.",
@@ -25,6 +25,7 @@ def too_complex(why: str) -> InvalidModel:
         why=f"{why[:1].upper()}{why[1:]}.",
         fix="Keep weights in raw initializers or external data, simplify the graph, and export it "
         "again.",
+        **context,
     )
 
 

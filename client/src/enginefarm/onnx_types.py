@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from enginefarm.onnx_refusals import bad_external, invalid_graph, too_complex
 from enginefarm.protobuf_wire import BYTES, VARINT, Field, Wire, WireError, low32, signed
-from enginefarm.views import TensorView
+from enginefarm.tensor import TensorView
 
 # By their number in TensorProto.DataType; with the bits that one element takes.
 _DTYPES = (
@@ -47,6 +47,7 @@ _DTYPES = (
     ("float6e2m3", 6),
     ("float6e3m2", 6),
 )
+_BITS = dict(_DTYPES)
 MAX_NAME_BYTES = 4096
 MAX_TEXT_BYTES = 64 << 20
 MAX_RANK = 64
@@ -71,11 +72,17 @@ class ExternalRef:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An initializer or constant: its name, how many bytes it has here, or where they lie."""
+    """An initializer or constant: its name, how many bytes it has here, or where they lie.
+
+    ``data`` has the fields of its values that stand in the file in one piece each.
+    """
 
     name: str
     inline_bytes: int
     external: ExternalRef | None
+    dtype: str = "undefined"
+    dims: tuple[int, ...] = ()
+    data: tuple[Field, ...] = ()
 
 
 class TypeReader:
@@ -144,6 +151,7 @@ class TypeReader:
         name, inline, location, dtype = "", 0, 0, 0
         dims: list[int] = []
         pairs: list[Field] = []
+        data: list[Field] = []
         for row in self.wire.fields(field.value, field.end, _TENSOR_FIELDS, runs=_TENSOR_NUMBERS):
             if row.number == 1:
                 dims.extend(self._dims(row, len(dims)))
@@ -157,9 +165,11 @@ class TypeReader:
                 location = low32(require_varint(row))
             elif row.kind == BYTES and row.number in _TENSOR_VALUES:
                 inline += row.end - row.value
-        if location != _EXTERNAL:
-            return Tensor(name, inline, None)
-        return Tensor(name, inline, self._external(name, pairs, byte_size(dtype, dims)))
+                data.append(row)
+        external = None
+        if location == _EXTERNAL:
+            external = self._external(name, pairs, byte_size(dtype, dims))
+        return Tensor(name, inline, external, dtype_name(dtype), tuple(dims), tuple(data))
 
     def _dims(self, row: Field, have: int) -> list[int]:
         found: list[int] = []
@@ -265,9 +275,14 @@ def dtype_name(number: int) -> str:
     return _DTYPES[number][0] if number < len(_DTYPES) else f"type{number}"
 
 
+def bits_of(dtype: str) -> int:
+    """Return how many bits an element of a type takes; 0 if that is not fixed."""
+    return _BITS.get(dtype, 0)
+
+
 def byte_size(dtype: int, dims: list[int]) -> int:
     """Return how many bytes a tensor takes; 0 if its type does not tell."""
-    bits = _DTYPES[dtype][1] if dtype < len(_DTYPES) else 0
+    bits = bits_of(dtype_name(dtype))
     return -(-math.prod(dims) * bits // 8)
 
 

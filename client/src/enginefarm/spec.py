@@ -9,15 +9,24 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from enginefarm.digest import Digest
+from enginefarm.numbers import Real, Whole
+from enginefarm.state import Stage
 from enginefarm.target import Target
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$")]
 LabelValue = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
-Dim = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Dim = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 
 
 class _Strict(BaseModel):
@@ -48,8 +57,8 @@ class GraphOptimization(StrEnum):
 class CompileOptions(_Strict):
     """How to build. ``None`` means the backend's own default."""
 
-    optimization_level: Annotated[int, Field(ge=0, le=5)] | None = None
-    workspace_mib: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
+    optimization_level: Annotated[Whole, Field(ge=0, le=5)] | None = None
+    workspace_mib: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = None
     graph_optimization: GraphOptimization | None = None
 
 
@@ -60,12 +69,12 @@ class BenchmarkOptions(_Strict):
     consecutive windows.
     """
 
-    warmup_ms: Annotated[int, Field(ge=0, le=60_000)] = 200
-    min_iterations: Annotated[int, Field(ge=10, le=1_000_000)] = 50
-    min_duration_ms: Annotated[int, Field(ge=0, le=600_000)] = 1000
-    max_duration_ms: Annotated[int, Field(ge=100, le=3_600_000)] = 15_000
-    stable_within: Annotated[float, Field(gt=0, le=1)] = 0.02
-    threads: Annotated[int, Field(ge=0, le=1024)] = 0
+    warmup_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 200
+    min_iterations: Annotated[Whole, Field(ge=10, le=1_000_000)] = 50
+    min_duration_ms: Annotated[Whole, Field(ge=0, le=600_000)] = 1000
+    max_duration_ms: Annotated[Whole, Field(ge=100, le=3_600_000)] = 15_000
+    stable_within: Annotated[Real, Field(gt=0, le=1)] = 0.02
+    threads: Annotated[Whole, Field(ge=0, le=1024)] = 0
 
 
 class RepairMode(StrEnum):
@@ -158,8 +167,8 @@ class Gate(_Strict):
     """A bound on a metric. An artifact that misses it is quarantined, not published."""
 
     metric: Metric
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: Real | None = None
+    at_most: Real | None = None
     output: Name | None = Field(default=None, description="One output only; absent: the worst.")
     target: Target | None = Field(default=None, description="One target only; absent: all.")
     if_unmeasured: Unmeasured = Unmeasured.FAIL
@@ -178,9 +187,9 @@ class SyntheticInput(_Strict):
     Either a constant ``value`` or uniform values from ``low`` to ``high`` inclusive.
     """
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    value: Real | None = None
+    low: Real | None = None
+    high: Real | None = None
 
     @model_validator(mode="after")
     def _is_one_or_the_other(self) -> Self:
@@ -195,9 +204,9 @@ class SyntheticInput(_Strict):
 class Limits(_Strict):
     """The three clocks of a job, in seconds; absent: the operator's."""
 
-    pending_s: Annotated[int, Field(ge=1, le=30 * 86_400)] | None = None
-    running_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
-    silent_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    pending_s: Annotated[Whole, Field(ge=1, le=30 * 86_400)] | None = None
+    running_s: Annotated[Whole, Field(ge=1, le=86_400)] | None = None
+    silent_s: Annotated[Whole, Field(ge=1, le=86_400)] | None = None
 
 
 class BuildSpec(_Strict):
@@ -212,13 +221,25 @@ class BuildSpec(_Strict):
         default=None, description="A dataset; absent: seeded synthetic inputs, and reports say so."
     )
     synthetic: dict[Name, SyntheticInput] = {}
-    seed: Annotated[int, Field(ge=0, le=2**32 - 1)] = 0
-    priority: Annotated[int, Field(ge=0, le=9, description="0 is the most urgent.")] = 5
+    seed: Annotated[Whole, Field(ge=0, le=2**32 - 1)] = 0
+    priority: Annotated[Whole, Field(ge=0, le=9, description="0 is the most urgent.")] = 5
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
-    wait_for_node: Annotated[int, Field(ge=0, le=30 * 86_400)] = Field(
+    wait_for_node: Annotated[Whole, Field(ge=0, le=30 * 86_400)] = Field(
         default=0, description="Seconds to wait for a node that serves a target; 0: refuse at once."
     )
     limits: Limits = Limits()
+    until: Stage | None = Field(
+        default=None,
+        description="check: stop before anything is built, and only say what is wrong.",
+    )
+
+    @field_validator("until")
+    @classmethod
+    def _only_check(cls, value: Stage | None) -> Stage | None:
+        if value not in {None, Stage.CHECK}:
+            message = "a build can stop only after check"
+            raise ValueError(message)
+        return value
 
     @model_validator(mode="after")
     def _targets_differ(self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import types
 import typing
@@ -13,6 +14,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from enginefarm import spec
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
+from enginefarm.spec import BuildSpec
 
 _SHOWN = 10
 _UNIONS = (typing.Union, types.UnionType)
@@ -26,6 +28,18 @@ def explain(error: ValidationError, model: type[BaseModel] | None = None) -> Inv
     """
     known = model or getattr(spec, error.title, None)
     return explain_rows(error.errors(include_url=False), known)
+
+
+def valid_spec(asked: Mapping[str, JsonValue]) -> BuildSpec:
+    """Read a body.
+
+    Raises:
+        InvalidRequest: it does not fit; the error names the field.
+    """
+    try:
+        return BuildSpec.model_validate(asked)
+    except ValidationError as error:
+        raise explain(error, BuildSpec) from error
 
 
 def explain_rows(
@@ -55,11 +69,12 @@ def explain_rows(
             errors=said,
         )
     what = f"field {_path(loc)!r}" if loc else "body"
+    given = _given(first)
     return InvalidRequest(
         f"The {what} cannot be right.",
         code="invalid_field",
-        why=f"{_plain(first['msg'])}.",
-        fix=_nearest_value(first),
+        why=f"{_plain(first['msg'])}{given}.",
+        fix="Write the number itself, without quotes." if given else _nearest_value(first),
         errors=said,
     )
 
@@ -77,6 +92,14 @@ def _nearest_value(row: Mapping[str, Any]) -> str:
     if allowed and isinstance(given, str):
         return did_you_mean(given[:80], allowed)
     return "Mend it; /openapi.json says what it may be."
+
+
+def _given(row: Mapping[str, Any]) -> str:
+    """Say what stands where a number belongs: true and "3" look like one to many a program."""
+    value = row.get("input")
+    if row["type"] not in {"int_type", "float_type"} or not isinstance(value, bool | int | str):
+        return ""
+    return f", and this is {json.dumps(value)[:80]}"
 
 
 def _plain(message: str) -> str:

@@ -74,6 +74,22 @@ class NodeState(StrEnum):
     OUT_OF_SERVICE = "out_of_service"
 
 
+class UploadState(StrEnum):
+    """Where an upload in parts stands."""
+
+    OPEN = "open"
+    VERIFYING = "verifying"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return self not in {UploadState.OPEN, UploadState.VERIFYING}
+
+
 class Blame(StrEnum):
     """Whose fault a failure is; it decides what happens next.
 

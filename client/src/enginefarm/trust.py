@@ -24,15 +24,20 @@ from pydantic import ValidationError
 from enginefarm.errors import VerificationFailed
 from enginefarm.views import TrustKey, TrustView
 
+MAX_TRUST_BYTES = 1 << 20
+"""A thousand keys fit; a device or a pipe that never ends does not."""
+
 
 def read_trust(path: Path) -> TrustView:
     """Read a trust file and check that its names fit its keys.
 
     Raises:
-        VerificationFailed: codes ``trust_missing``, ``trust_invalid``.
+        VerificationFailed: codes ``trust_missing``, ``trust_invalid``; the latter also when it is
+            above :data:`MAX_TRUST_BYTES`, of which no more is read.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as stream:
+            data = stream.read(MAX_TRUST_BYTES + 1)
     except OSError as error:
         raise VerificationFailed(
             f"The trust file {path} cannot be read.",
@@ -40,6 +45,8 @@ def read_trust(path: Path) -> TrustView:
             why=f"{error.strerror}.",
             fix="Name the right file with --trust, or save one with: enginefarm trust --save FILE",
         ) from error
+    if len(data) > MAX_TRUST_BYTES:
+        raise _trust_invalid(str(path), f"it is longer than {MAX_TRUST_BYTES} bytes")
     return parse_trust(data, str(path))
 
 

@@ -11,17 +11,21 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
+from enginefarm.finding import Finding
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildState, JobState, NodeState, Stage
 from enginefarm.target import Target
+from enginefarm.tensor import TensorView as TensorView  # noqa: PLC0414 - a view like the others
 
 
-class _View(BaseModel):
+class View(BaseModel):
+    """What all views share: fields that a newer farm adds are overlooked."""
+
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Problem(_View):
+class Problem(View):
     """An error over HTTP (RFC 9457), with the farm's own members."""
 
     type: str
@@ -35,15 +39,7 @@ class Problem(_View):
     instance: str | None = None
 
 
-class TensorView(_View):
-    """An input or output of a model. A dim is a number, a name, or null if it has neither."""
-
-    name: str
-    dtype: str
-    shape: list[int | str | None]
-
-
-class FileView(_View):
+class FileView(View):
     """One file of a model or artifact."""
 
     name: str
@@ -52,7 +48,7 @@ class FileView(_View):
     media_type: str = "application/octet-stream"
 
 
-class ModelView(_View):
+class ModelView(View):
     """A model: one ONNX file and its external data."""
 
     digest: Digest
@@ -67,7 +63,23 @@ class ModelView(_View):
     existed: bool = Field(default=False, description="The same bytes were here before.")
 
 
-class DatasetView(_View):
+class ModelSummary(View):
+    """A row of the list of models; ``inputs`` and ``outputs`` hold the first few of them."""
+
+    digest: Digest
+    name: str
+    size: int
+    file_count: int
+    inputs: list[TensorView]
+    input_count: int
+    outputs: list[TensorView]
+    output_count: int
+    opsets: dict[str, int]
+    node_count: int
+    created_at: datetime
+
+
+class DatasetView(View):
     """Named arrays for evaluation; the first dimension counts the samples."""
 
     digest: Digest
@@ -79,7 +91,7 @@ class DatasetView(_View):
     existed: bool = False
 
 
-class ProgressView(_View):
+class ProgressView(View):
     """How far a running job is. ``fraction`` is absent when the backend cannot tell."""
 
     fraction: float | None = None
@@ -88,7 +100,7 @@ class ProgressView(_View):
     elapsed_s: float = 0.0
 
 
-class AttemptView(_View):
+class AttemptView(View):
     """One run of a job on one node."""
 
     number: int
@@ -98,9 +110,12 @@ class AttemptView(_View):
     finished_at: datetime | None
     failure: Failure | None
     log: Digest | None
+    log_expired_at: datetime | None = Field(
+        default=None, description="When the log was removed, by the operator's rule."
+    )
 
 
-class JobView(_View):
+class JobView(View):
     """One stage of a build on one target."""
 
     id: str
@@ -121,11 +136,15 @@ class JobView(_View):
     started_at: datetime | None
     finished_at: datetime | None
     outputs: list[FileView] = []
+    outputs_expired_at: datetime | None = Field(
+        default=None, description="When the outputs were removed, by the operator's rule."
+    )
     repairs: list[str] = Field(default=[], description="Passes that changed the model.")
     attempts: list[AttemptView] = []
+    findings: list[Finding] = Field(default=[], description="Of a check: all that it found.")
 
 
-class TargetView(_View):
+class TargetView(View):
     """How a build stands on one target."""
 
     target: Target
@@ -136,7 +155,7 @@ class TargetView(_View):
     failure: Failure | None
 
 
-class BuildSummary(_View):
+class BuildSummary(View):
     """A row of the list of builds."""
 
     id: str
@@ -157,60 +176,14 @@ class BuildView(BuildSummary):
     jobs: list[JobView]
 
 
-class BuildPage(_View):
+class BuildPage(View):
     """A page of builds, newest first."""
 
     items: list[BuildSummary]
     next_cursor: str | None
 
 
-class KeyDifference(_View):
-    """A field in which a recipe differs from the nearest known one."""
-
-    field: str
-    this: JsonValue
-    nearest: JsonValue
-
-
-class MissView(_View):
-    """Why a key was not in the cache: the nearest key and the fields that differ."""
-
-    nearest_key: Digest | None
-    nearest_job: str | None
-    differences: list[KeyDifference]
-
-
-class PlannedJob(_View):
-    """What would happen to one stage. ``outcome``: cached, joined, build or wait."""
-
-    stage: Stage
-    key: Digest | None
-    queue: str | None
-    outcome: str
-    source: str | None = Field(default=None, description="The job that is reused or joined.")
-    nodes: list[str] = []
-    repairs: list[str] = Field(default=[], description="Known only where the job is cached.")
-    miss: MissView | None = None
-
-
-class PlannedTarget(_View):
-    """The plan for one target."""
-
-    target: Target
-    backend_version: str | None
-    measured: bool
-    reason: str | None
-    jobs: list[PlannedJob]
-
-
-class PlanView(_View):
-    """The answer to ``?dry_run=1``."""
-
-    model: Digest
-    targets: list[PlannedTarget]
-
-
-class TargetAvailability(_View):
+class TargetAvailability(View):
     """Whether live nodes serve a target."""
 
     target: Target
@@ -222,7 +195,7 @@ class TargetAvailability(_View):
     )
 
 
-class BackendView(_View):
+class BackendView(View):
     """A backend as a node found it."""
 
     name: str
@@ -231,7 +204,7 @@ class BackendView(_View):
     measures: list[str]
 
 
-class NodeView(_View):
+class NodeView(View):
     """A node."""
 
     id: str
@@ -251,7 +224,7 @@ class NodeView(_View):
     enrolled_at: datetime
 
 
-class ArtifactView(_View):
+class ArtifactView(View):
     """A signed artifact."""
 
     digest: Digest
@@ -264,9 +237,15 @@ class ArtifactView(_View):
     files: list[FileView]
     report: BuildReport | None
     created_at: datetime
+    lost: list[str] = Field(
+        default_factory=list, description="Files that the bucket no longer has."
+    )
+    engine_expired_at: datetime | None = Field(
+        default=None, description="When a quarantined engine was removed, by the operator's rule."
+    )
 
 
-class TrustKey(_View):
+class TrustKey(View):
     """A public key and what it may sign for."""
 
     keyid: str
@@ -277,13 +256,13 @@ class TrustKey(_View):
     revoked_at: datetime | None = None
 
 
-class TrustView(_View):
+class TrustView(View):
     """The farm's public keys."""
 
     keys: list[TrustKey]
 
 
-class EventView(_View):
+class EventView(View):
     """One event of a build. ``kind``: snapshot, job, build or progress."""
 
     id: str

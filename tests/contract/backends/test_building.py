@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 import sys
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_a_build_says_what_it_took(bench: Bench, built: Ran) -> None:
     assert facts["compile"]["peak_memory_bytes"] > 10 << 20
     assert facts["versions"][bench.backend.name] == bench.backend.version
     assert list(engine.path.parent.iterdir()) == [engine.path]
+
+
+def test_a_build_that_finds_no_room_says_so(bench: Bench, tmp_path: Path) -> None:
+    model = made.save(tmp_path / "large", made.dense(layers=60))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, hard))
+    try:
+        ran = bench.run(Stage.COMPILE, model)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert ran.code == "scratch_full", ran.log
+    assert ran.result is not None
+    assert ran.result.failure is not None
+    assert ran.result.failure.blame is Blame.NODE
 
 
 def test_an_engine_is_of_its_own_kind(bench: Bench, engine: Path) -> None:

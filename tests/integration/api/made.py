@@ -44,6 +44,15 @@ def onnx_model(dims: list[int | str] | None = None, *, salt: int = 0) -> bytes:
     return data
 
 
+def crowded_model(weights: int) -> bytes:
+    """Return a model of many empty weights, each with a name that a reader must remember."""
+    model = onnx.load_from_string(onnx_model())
+    for number in range(weights):
+        model.graph.initializer.add(name=f"weight{number}", data_type=TensorProto.FLOAT, dims=[0])
+    data: bytes = model.SerializeToString()
+    return data
+
+
 def with_external(location: str, length: int = 16, offset: int = 0) -> bytes:
     """Return a model whose weight lies in another file."""
     model = onnx.load_from_string(onnx_model())

@@ -35,7 +35,14 @@ PATHS = {
     ("GET", f"/v1/artifacts/{SOME}/summary"): FETCH,
     ("GET", f"/v1/artifacts/{SOME}/attestations"): FETCH,
     ("GET", f"/v1/blobs/{SOME}"): FETCH,
-    ("HEAD", f"/v1/blobs/{SOME}"): FETCH,
+    # Who sends files may ask which of them are here.
+    ("HEAD", f"/v1/blobs/{SOME}"): FETCH | {Scope.SUBMIT},
+    ("POST", "/v1/uploads"): WRITE,
+    ("GET", "/v1/uploads/upl_none"): LOOK,
+    ("DELETE", "/v1/uploads/upl_none"): WRITE,
+    ("POST", "/v1/uploads/upl_none/complete"): WRITE,
+    ("POST", "/v1/uploads/upl_none/parts"): WRITE,
+    ("PUT", "/v1/uploads/upl_none/files/0"): WRITE,
 }
 BODY = {"model": SOME, "targets": ["onnxruntime@cpu"]}
 
@@ -68,6 +75,8 @@ def test_the_document_and_this_table_have_the_same_paths(api: Served) -> None:
         ("{build_id}", "bld_none"),
         ("{job_id}", "job_none"),
         ("{number}", "1"),
+        ("{upload_id}", "upl_none"),
+        ("{file}", "0"),
     }
     filled = set()
     for method, path in keyed:

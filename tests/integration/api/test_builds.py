@@ -5,8 +5,13 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.digest import digest_of
+from enginefarm.plan_views import PlanView
 from enginefarm.state import BuildState, JobState, Scope, Stage
-from enginefarm.views import ArtifactView, BuildPage, BuildView, PlanView
+from enginefarm.views import (
+    ArtifactView,
+    BuildPage,
+    BuildView,
+)
 from tasks.settle import settle_due
 from tests.integration.api.asked import TARGET, run_to_the_end, submit, upload
 from tests.integration.api.made import onnx_model
@@ -89,6 +94,38 @@ def test_a_log_is_a_tail_while_the_job_runs_and_the_whole_afterwards(api: Served
     assert ended.headers["content-type"] == "text/plain; charset=utf-8"
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown_attempt")
     assert (foreign.status_code, foreign.json()["code"]) == (404, "unknown_attempt")
+
+
+FOUND = {
+    "severity": "note",
+    "code": "weights_twice",
+    "message": "1 large weights are there twice: 1.3 MB.",
+    "tensors": ["embedding = head"],
+}
+
+
+@pytest.mark.parametrize("state", ["succeeded", "failed"])
+def test_what_a_check_found_is_shown_however_it_ended(api: Served, state: str) -> None:
+    node = enrol(api)
+    with node.client, api.client(Scope.SUBMIT) as client:
+        build = submit(client, until="check").json()
+        job_id = node.next_job()
+        assert job_id is not None
+        work = node.claim(job_id)
+        failure = {
+            "code": "unsupported_operator",
+            "blame": "person",
+            "message": "No.",
+            "context": {"findings": [FOUND]},
+        }
+        ended = {"failure": failure} if state == "failed" else {"facts": {"findings": [FOUND]}}
+        node.finish(work, state=state, **ended)
+        settle_due(api.farm)
+        view = BuildView.model_validate(client.get(f"/v1/builds/{build['id']}").json())
+
+    (job,) = view.jobs
+    assert str(job.state) == state
+    assert [each.code for each in job.findings] == ["weights_twice"]
 
 
 def test_the_same_idempotency_key_is_the_same_build(api: Served) -> None:

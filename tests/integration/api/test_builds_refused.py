@@ -42,6 +42,8 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "unknown model": ({"model": digest_of(b"none")}, 404, "unknown_model"),
     "unknown dataset": ({"evaluation": digest_of(b"none")}, 404, "unknown_dataset"),
     "not a digest": ({"model": "abc"}, 400, "invalid_field"),
+    "a truth for a number": ({"priority": True}, 400, "invalid_field"),
+    "a text for a number": ({"seed": "3"}, 400, "invalid_field"),
     "label that is no name": ({"labels": {"Team!": "x"}}, 400, "invalid_field"),
 }
 

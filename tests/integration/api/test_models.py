@@ -6,9 +6,11 @@ import base64
 import dataclasses
 import hashlib
 from collections.abc import Callable
+from functools import partial
 
 import httpx
 import pytest
+from onnx import TensorProto, helper
 
 from enginefarm.digest import canonical_json, digest_of, repr_digest
 from enginefarm.state import Scope
@@ -16,7 +18,7 @@ from enginefarm.views import ModelView
 from storage.objects import S3Objects
 from storage.settings import StorageSettings
 from tasks.farm import Farm
-from tests.integration.api.made import onnx_model, with_external
+from tests.integration.api.made import crowded_model, onnx_model, with_external
 from tests.integration.api.served import Served
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -97,6 +99,28 @@ def test_models_are_listed_newest_first_and_only_ones_own(api: Served) -> None:
     assert len(listed) == 2
     assert foreign == []
     assert (hidden.status_code, hidden.json()["code"]) == (404, "unknown_model")
+
+
+def test_the_list_tells_the_first_few_of_a_long_interface_and_the_model_all(api: Served) -> None:
+    names = [f"{number:04}_{'long' * 50}" for number in range(300)]
+    info = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=[1])
+    nodes = [helper.make_node("Identity", [name], [f"y_{name}"]) for name in names]
+    graph = helper.make_graph(
+        nodes, "wide", [info(name) for name in names], [info(f"y_{name}") for name in names]
+    )
+    data = helper.make_model(graph, ir_version=9).SerializeToString()
+
+    with api.client(Scope.SUBMIT) as client:
+        model = client.post("/v1/models", content=data, headers=OCTETS).json()
+        listed = client.get("/v1/models")
+        whole = client.get(f"/v1/models/{model['digest']}").json()
+
+    (row,) = listed.json()
+    assert len(listed.content) < 4000
+    assert [tensor["name"] for tensor in row["inputs"]] == names[:4]
+    assert (row["input_count"], row["output_count"], row["file_count"]) == (300, 300, 1)
+    assert [tensor["name"] for tensor in whole["inputs"]] == names
+    assert (row["node_count"], row["opsets"]) == (whole["node_count"], whole["opsets"])
 
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
@@ -233,3 +257,20 @@ def test_without_the_bucket_nothing_is_kept_and_the_answer_is_try_again(
 
     refused(api, answer, 503, "bucket_away")
     assert answer.headers["retry-after"] == "5"
+
+
+def test_a_model_that_takes_too_much_to_read_is_refused_and_leaves_nothing(
+    serve: Callable[..., Served],
+) -> None:
+    """The process that read it ends; the one that answers does not notice."""
+    api = serve(reader_memory_bytes=4 << 20)
+    crowded = crowded_model(60_000)
+
+    with api.client(Scope.SUBMIT) as client:
+        refused = client.post("/v1/models", content=crowded, headers=OCTETS)
+        taken = client.post("/v1/models", content=onnx_model(), headers=OCTETS)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "model_too_complex")
+    assert "4194304 bytes of memory" in refused.json()["why"]
+    assert taken.status_code == 201
+    assert api.left() == []

@@ -133,8 +133,22 @@ def test_the_unexpected_tells_the_request_and_nothing_of_our_insides(
     assert any(entry["event"] == "request_crashed" and entry["exc_info"] for entry in logs)
 
 
-def test_ready_names_what_is_away(serve: Callable[..., Served], farm: Farm, api: Served) -> None:
+def test_without_valkey_the_api_is_ready_and_names_what_is_poorer(
+    serve: Callable[..., Served], farm: Farm
+) -> None:
     lame = serve(farm=dataclasses.replace(farm, progress=ProgressStreams("redis://127.0.0.1:9/0")))
+
+    with lame.with_text(None) as client:
+        answer = client.get("/readyz")
+
+    told = answer.json()
+    assert (answer.status_code, told["ready"], told["degraded"]) == (200, True, ["valkey"])
+    assert told["checks"]["valkey"]["error"] == "valkey_away"
+
+
+def test_ready_names_what_is_away(serve: Callable[..., Served], farm: Farm, api: Served) -> None:
+    nowhere = Database("postgresql+psycopg://nobody@127.0.0.1:9/none")
+    lame = serve(farm=dataclasses.replace(farm, database=nowhere))
 
     with api.with_text(None) as client:
         good = client.get("/readyz")
@@ -143,15 +157,15 @@ def test_ready_names_what_is_away(serve: Callable[..., Served], farm: Farm, api:
         alive = client.get("/healthz")
 
     checks = bad.json()["checks"]
-    assert (good.status_code, good.json()["ready"]) == (200, True)
+    assert (good.status_code, good.json()["ready"], good.json()["degraded"]) == (200, True, [])
     assert set(good.json()["checks"]) == {"database", "bucket", "valkey"}
     assert (bad.status_code, bad.json()["ready"], alive.status_code) == (503, False, 200)
     assert {name: check["ok"] for name, check in checks.items()} == {
-        "database": True,
+        "database": False,
         "bucket": True,
-        "valkey": False,
+        "valkey": True,
     }
-    assert checks["valkey"]["error"] == "valkey_away"
+    assert checks["database"]["error"] == "database_away"
 
 
 def test_without_the_database_the_answer_is_try_again(

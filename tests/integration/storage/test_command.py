@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from sqlalchemy import select, update
 
+from enginefarm.digest import digest_of
 from enginefarm.errors import Unauthenticated
-from storage import access, signing
+from storage import access, blobs, catalogue, signing
 from storage.__main__ import main
 from storage.database import Database, now
+from storage.models import Blob, Model
+from storage.objects import S3Objects
+from tests.contract.stores import overwrite
 
 pytestmark = pytest.mark.services
 SETTINGS = {"VALKEY_URL": "redis://none"}
@@ -167,3 +172,90 @@ def test_missing_settings_are_named_and_no_value_is_shown(
 
     assert said == "error: settings are missing or wrong: ENGINEFARM_DATABASE_URL\n"
     assert s3["s3_secret_key"] not in said
+
+
+def kept(database: Database, objects: S3Objects, *contents: bytes) -> list[str]:
+    """Put bytes in the bucket and their rows in the database; return their digests in order."""
+    with database.transaction() as session:
+        owner = access.ensure_tenant(session, "acme")
+        for data in contents:
+            objects.put_bytes(digest_of(data), data, "application/octet-stream")
+            blobs.record(session, owner.id, digest_of(data), len(data), "application/octet-stream")
+    return sorted(digest_of(data) for data in contents)
+
+
+def lost(database: Database) -> set[str]:
+    with database.transaction() as session:
+        return set(session.scalars(select(Blob.digest).where(Blob.lost_at.is_not(None))))
+
+
+def test_verify_blobs_names_what_the_bucket_lacks_and_marks_it(
+    command: Said, database: Database, objects: S3Objects
+) -> None:
+    objects.ensure_bucket()
+    digests = kept(database, objects, *(b"kept %d" % n for n in range(12)))
+    objects.remove(digests[3])
+    overwrite(objects, digests[5], b"shorter")
+    overwrite(objects, digests[7], b"kept ?" + b"?" * (len(b"kept 10") - 6))
+
+    said = command("verify-blobs", status=1)
+
+    assert digests[3] in said
+    assert digests[5] in said
+    assert "12 blobs looked at" in said
+    assert {digests[3], digests[5]} <= lost(database)
+
+
+def test_verify_blobs_deep_reads_the_bytes(
+    command: Said, database: Database, objects: S3Objects
+) -> None:
+    objects.ensure_bucket()
+    (digest,) = kept(database, objects, b"as they were")
+    overwrite(objects, digest, b"as they are!")
+
+    command("verify-blobs", "--deep", status=1)
+
+    assert lost(database) == {digest}
+
+
+def test_verify_blobs_goes_on_where_it_stopped_and_sees_what_was_restored(
+    command: Said, database: Database, objects: S3Objects
+) -> None:
+    objects.ensure_bucket()
+    contents = [b"part %d" % n for n in range(5)]
+    digests = kept(database, objects, *contents)
+    objects.remove(digests[4])
+
+    first = json.loads(command("verify-blobs", "--limit", "3", "--json"))
+    on = first["go_on_after"]
+    second = json.loads(command("verify-blobs", "--after", on, "--json", status=1))
+    (data,) = (data for data in contents if digest_of(data) == digests[4])
+    objects.put_bytes(digests[4], data, "application/octet-stream")
+    third = json.loads(command("verify-blobs", "--json"))
+
+    assert (first["seen"], on, first["lost"]) == (3, digests[2], [])
+    assert (second["seen"], [row["digest"] for row in second["lost"]]) == (2, [digests[4]])
+    assert (third["again"], third["lost"], lost(database)) == (1, [], set())
+
+
+def test_retention_shows_what_would_go_and_removes_nothing(
+    command: Said, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENGINEFARM_MODELS_KEPT_DAYS", "30")
+    with database.transaction() as session:
+        owner = access.ensure_tenant(session, "acme")
+        catalogue.add_model(
+            session, owner.id, digest=digest_of(b"m"), name="m", size=9, files=[], interface={}
+        )
+        session.flush()
+        session.execute(update(Model).values(used_at=now() - timedelta(days=31)))
+
+    told = json.loads(command("retention", "--json"))
+    table = command("retention")
+
+    assert told["models"]["days"] == 30
+    assert (told["models"]["due"], told["models"]["bytes"], told["datasets"]["due"]) == (1, 9, 0)
+    assert "ENGINEFARM_MODELS_KEPT_DAYS" in table
+    assert "for ever" in table
+    with database.transaction() as session:
+        assert len(session.scalars(select(Model)).all()) == 1

@@ -143,6 +143,10 @@ class Scene:
             if job is not None and job.state is JobState.QUEUED:
                 self.do(node, build_id, stage, target)
 
+    def node(self, node_id: str) -> Node:
+        with self.farm.database.transaction() as session:
+            return session.get_one(Node, node_id)
+
     def age(self, job: Job, column: str, seconds: float) -> None:
         """Let a moment of a job lie in the past."""
         with self.farm.database.transaction() as session:

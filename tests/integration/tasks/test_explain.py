@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import NotServed
+from enginefarm.plan_views import PlannedJob, PlannedTarget
 from enginefarm.state import Stage
-from enginefarm.views import PlannedJob, PlannedTarget
 from storage.models import Job
 from tasks import submit
 from tests.integration.tasks.fake_node import FakeNode

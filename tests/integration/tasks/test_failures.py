@@ -98,6 +98,29 @@ def test_a_job_handed_back_by_a_leaving_node_counts_as_nobodys_failure(
     assert (job.attempt, job.failures) == (2, 0)
 
 
+def test_a_node_without_room_is_held_against_nobody_however_often_it_is_met(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    times = scene.farm.policy.max_attempts + scene.farm.policy.node_faults
+    for number in range(1, times + 1):
+        work = node.take(scene.job(build_id, Stage.REPAIR))
+        assert node.fail(work, "scratch_full", Blame.NODE) is JobState.QUEUED
+        job = scene.job(build_id, Stage.REPAIR)
+        assert (job.attempt, job.failures) == (number + 1, 0)
+    scene.run(node, build_id)
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+
+
+def test_a_node_without_room_is_tried_after_another(scene: Scene, node: FakeNode) -> None:
+    second = FakeNode(scene.farm, "node-b")
+    build_id = scene.submit()
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "scratch_full", Blame.NODE)
+    assert node.ask(scene.job(build_id, Stage.REPAIR)).declined == "failed here before"
+    assert second.ask(scene.job(build_id, Stage.REPAIR)).assignment is not None
+
+
 def test_a_blob_that_was_never_uploaded_is_made_again_and_never_signed(
     scene: Scene, node: FakeNode
 ) -> None:

@@ -29,44 +29,23 @@ from hypothesis.stateful import (
 from enginefarm.spec import BuildSpec
 from storage import ids
 from tasks.farm import Farm
-from tests.integration.tasks.life import loops
-from tests.integration.tasks.life.schedule import Mishap
-from tests.integration.tasks.life.steps import FAULTS, Steps
-from tests.integration.tasks.life.traps import ENDS
-from tests.integration.tasks.life.world import (
-    GPU,
-    LATER,
-    PASSING,
-    WINDOW_S,
-    LifeNode,
-    Work,
-    World,
-    empty,
+from tests.integration.tasks.life import loops, sweeping
+from tests.integration.tasks.life.choices import (
+    ENDINGS,
+    FIRST_SPECS,
+    LOOP,
+    MISHAP,
+    MOST_BUILDS,
+    REACHED,
+    SOME,
+    SPECS,
+    UPLOADS,
+    Spec,
 )
-from tests.integration.tasks.scene import CPU, add_model
-
-MOST_BUILDS = 8
-REACHED = {"cached", "tried again", "build succeeded", "build cancelled", "artifact published"}
-SOME = st.integers(0, 30)
-MISHAP = st.none() | st.tuples(st.integers(1, 7), st.sampled_from(sorted(ENDS)))
-UPLOADS = st.sampled_from(["whole", "longer", "whole", "none", "whole", "wrong"])
-ENDINGS = st.sampled_from(["success", "node", "success", "back", *FAULTS, "cancelled", "success"])
-LOOP = st.sampled_from(["settle", "publish", "reconcile", "settle", "publish"])
-GATED = {"gates": [{"metric": "cosine", "at_least": 0.99}]}
-Spec = dict[str, object]
-_SPECS: list[Spec] = [
-    {"targets": [CPU]},
-    {"targets": [CPU], **GATED},
-    {"targets": [CPU, GPU], "wait_for_node": WINDOW_S},
-    {"targets": [GPU], **GATED},
-    {"targets": [CPU], "limits": {"pending_s": 50_000}},
-    {"targets": [LATER], "wait_for_node": WINDOW_S},
-    {"targets": [CPU, GPU, LATER], "wait_for_node": WINDOW_S},
-]
-_OPTIONS: list[Spec] = [{}] + [
-    {"options": {"compile": {"graph_optimization": level}}} for level in ("basic", "extended")
-]
-SPECS = st.builds(lambda *parts: parts[0] | parts[1], *map(st.sampled_from, (_SPECS, _OPTIONS)))
+from tests.integration.tasks.life.schedule import Mishap
+from tests.integration.tasks.life.steps import Steps
+from tests.integration.tasks.life.world import A_GRACE, PASSING, LifeNode, Work, World, empty
+from tests.integration.tasks.scene import add_model
 
 
 class LifeMachine(RuleBasedStateMachine):
@@ -122,7 +101,7 @@ class LifeMachine(RuleBasedStateMachine):
         if count < MOST_BUILDS and not now.busy:
             scene = self.world.tenants[count % 2]
             scene.model = add_model(self.farm, scene.tenant_id, f"model {count}".encode())
-            self._submit(count % 2, _SPECS[count % 2], None, None)
+            self._submit(count % 2, FIRST_SPECS[count % 2], None, None)
             self.steps.look()
 
     @precondition(lambda self: len(self.steps.now.builds) < MOST_BUILDS)
@@ -229,6 +208,29 @@ class LifeMachine(RuleBasedStateMachine):
         self._want_more()
         loops.make_due(self.steps, loop)
         loops.turn_meanwhile(self.steps, loop, at, partial(loops.overtake, self.steps, whole=whole))
+
+    @rule(at=st.integers(4, 14))
+    def be_followed(self, at: int) -> None:
+        self._want_more()
+        loops.make_due(self.steps, "publish")
+        loops.be_followed(self.steps, at)
+
+    @rule(rounds=st.integers(2, 3), late=st.sampled_from([True, True, False]), mishap=MISHAP)
+    def sweep(self, rounds: int, late: bool, mishap: Mishap) -> None:  # noqa: FBT001 - Hypothesis names it
+        """Sweep while an attempt has uploaded what it made and has not ended."""
+        self._want_more()
+        loops.upload_and_stand_still(self.steps)
+        for number in range(rounds):
+            if late:
+                self.world.time_passes(A_GRACE)
+            with self.steps.within(mishap if number == 0 else None):
+                sweeping.sweep(self.steps)
+
+    @rule(loop=LOOP, at=st.integers(3, 14))
+    def be_swept_meanwhile(self, loop: str, at: int) -> None:
+        self._want_more()
+        loops.make_due(self.steps, loop)
+        loops.turn_meanwhile(self.steps, loop, at, partial(sweeping.sweep, self.steps))
 
     @rule(loop=LOOP, at=st.integers(3, 9), number=SOME)
     def be_cancelled_meanwhile(self, loop: str, at: int, number: int) -> None:

@@ -75,6 +75,20 @@ def test_the_same_build_again_is_answered_from_the_cache_at_once(
     assert now[Stage.PUBLISH].result == was[Stage.PUBLISH].result
 
 
+def test_a_build_until_check_ends_there_and_the_next_need_not_check_again(
+    scene: Scene, node: FakeNode
+) -> None:
+    first = scene.submit(until="check")
+    assert set(scene.jobs(first)) == {Stage.CHECK}
+    scene.do(node, first, Stage.CHECK)
+    assert scene.state(first) is BuildState.SUCCEEDED
+    assert scene.count(Artifact) == 0
+    second = scene.submit()
+    was, now = scene.job(first, Stage.CHECK), scene.job(second, Stage.CHECK)
+    assert now.cached_from == was.id
+    assert scene.job(second, Stage.COMPILE).state is JobState.QUEUED
+
+
 def test_another_tenant_does_not_share_the_cache(scene: Scene, node: FakeNode) -> None:
     first = scene.submit()
     scene.run(node, first)

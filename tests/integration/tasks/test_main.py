@@ -16,7 +16,13 @@ from storage import signing
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
 
-LOOPS = {"dispatcher.alive", "publisher.alive", "reconciler.alive"}
+LOOPS = {
+    "dispatcher.alive",
+    "intake-1.alive",
+    "intake.alive",
+    "publisher.alive",
+    "reconciler.alive",
+}
 PATIENCE_S = 60.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enginefarm.digest import digest_of
 from enginefarm.state import Blame, BuildState, JobState, Stage
 from storage import blobs
+from tasks.messages import INPUT_UNAVAILABLE
 from tests.contract.stores import overwrite
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
@@ -30,6 +31,26 @@ def test_a_cached_engine_that_was_spoilt_is_built_anew_by_the_next_build(
     scene.run(node, third)
     scene.publish()
     assert scene.state(third) is BuildState.SUCCEEDED
+
+
+def test_a_cached_engine_that_a_node_could_not_fetch_is_built_anew_by_the_next_build(
+    scene: Scene, node: FakeNode
+) -> None:
+    first = scene.submit()
+    scene.do(node, first, Stage.CHECK)
+    scene.do(node, first, Stage.COMPILE)
+    (engine,) = (scene.job(first, Stage.COMPILE).result or {})["outputs"]
+    scene.bucket.remove(engine["digest"])
+    for _ in range(scene.farm.policy.max_attempts):
+        work = node.take(scene.job(first, Stage.BENCHMARK))
+        node.fail(work, INPUT_UNAVAILABLE, Blame.FARM)
+    assert scene.state(first) is BuildState.FAILED
+
+    second = scene.submit()
+    assert scene.job(second, Stage.COMPILE).state is JobState.QUEUED
+    scene.run(node, second)
+    scene.publish()
+    assert scene.state(second) is BuildState.SUCCEEDED
 
 
 def test_spoilt_bytes_give_way_to_the_right_ones(scene: Scene, node: FakeNode) -> None:

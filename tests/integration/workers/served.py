@@ -29,6 +29,7 @@ class Served:
     assignment: Assignment | None = None
     heard: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     away: bool = False
+    bucketless: bool = False
     lost: bool = False
     cancel: bool = False
     expire_slots: int = 0
@@ -109,6 +110,9 @@ class Served:
         if self.lost or body["lease_token"] != "lease":
             lost = {"type": "t", "title": "t", "status": 409, "detail": "d", "code": "lease_lost"}
             return 409, lost
+        if self.bucketless and (call == "uploads" or body.get("log") is not None):
+            words = {"status": 503, "detail": "d", "code": "bucket_away"}
+            return 503, {"type": "t", "title": "t", **words}
         if call == "beat":
             return 200, {"cancel": self.cancel, "lease_s": self.lease_s}
         if call == "uploads":

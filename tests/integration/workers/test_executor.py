@@ -14,7 +14,7 @@ from enginefarm.state import Stage
 from tests.contract.backends import made
 from tests.integration.workers.attempts import Backends, empty, recipe
 from tests.integration.workers.served import Served, model_bytes
-from workers import executor, sandbox
+from workers import executor, farm_api, sandbox
 from workers.executor import Workshop
 
 
@@ -135,6 +135,38 @@ def test_a_bucket_that_takes_nothing_is_the_farms_fault(
     assert served.finish["failure"]["code"] == "output_refused"
     assert served.finish["failure"]["blame"] == "farm"
     assert served.finish["log"] is None
+
+
+def test_a_farm_without_its_bucket_is_told_the_end_all_the_same(
+    served: Served, workshop: Workshop, backends: Backends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(farm_api, "BUCKET_PATIENCE_S", 0)
+    served.bucketless = True
+    served.assign(Stage.CHECK, "onnxruntime@cpu", recipe(backends), [])
+    assert executor.attempt(workshop, "job_1", 1) == "failed"
+    failure = served.finish["failure"]
+    assert (failure["code"], failure["blame"]) == ("bucket_away", "farm")
+
+
+def test_a_log_that_the_farm_cannot_look_at_does_not_hold_up_the_end(
+    served: Served,
+    workshop: Workshop,
+    backends: Backends,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(farm_api, "BUCKET_PATIENCE_S", 0)
+    model = served.put(model_bytes(tmp_path), "model", "model.onnx")
+    served.assign(Stage.COMPILE, "onnxruntime@cpu", recipe(backends), [model])
+    monkeypatch.setattr(executor, "reach", lambda step: _lose_bucket(served, step))
+    assert executor.attempt(workshop, "job_1", 1) == "succeeded"
+    first, second = served.bodies("/finish")
+    assert first["log"] is not None
+    assert (second["log"], second["outputs"]) == (None, first["outputs"])
+
+
+def _lose_bucket(served: Served, step: str) -> None:
+    served.bucketless = served.bucketless or step == "node.stored"
 
 
 def test_a_child_that_crashes_leaves_a_failure_and_its_last_words(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import threading
 import time
@@ -156,3 +157,39 @@ def test_a_worker_that_is_shut_down_hands_the_job_back(
     assert served.finish["state"] == "queued"
     assert served.finish["failure"]["code"] == "handed_back"
     assert empty(workshop.scratch)
+
+
+def test_a_worker_that_is_shut_down_while_it_stores_hands_the_job_back(
+    served: Served, workshop: Workshop, backends: Backends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(executor, "store", told)
+    served.assign(Stage.CHECK, "onnxruntime@cpu", recipe(backends), [])
+    with pytest.raises(SystemExit):
+        executor.attempt(workshop, "job_1", 1)
+    assert served.finish["state"] == "queued"
+    assert empty(workshop.scratch)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, "scratch_full"), (errno.EIO, "stage_error")]
+)
+def test_a_disk_that_takes_no_more_ends_the_attempt_with_its_reason(
+    served: Served,
+    workshop: Workshop,
+    backends: Backends,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    code: str,
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(executor, "write_document", full)
+    served.assign(Stage.CHECK, "onnxruntime@cpu", recipe(backends), [])
+    assert executor.attempt(workshop, "job_1", 1) == "failed"
+    failure = served.finish["failure"]
+    assert (failure["code"], failure["blame"]) == (code, "node")
+    assert served.finish["log"] is None

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,25 @@ from tests.integration.workers.sandbox_bench import WIDE, Bench
 from workers import sandbox
 from workers.sandbox import Ending, Limits
 from workers.settings import child_environment
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+@pytest.fixture
+def little_memory(tmp_path: Path) -> Iterator[Path]:
+    """Return a control group, of either version, in which 100 MiB are all there is."""
+    unified = (CGROUP / "cgroup.controllers").exists()
+    group = (CGROUP if unified else CGROUP / "memory") / f"{tmp_path.name}-{os.getpid()}"
+    limit = "memory.max" if unified else "memory.limit_in_bytes"
+    try:
+        if unified:
+            (CGROUP / "cgroup.subtree_control").write_text("+memory")
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"not run: needs leave to make a control group ({error})")
+    (group / limit).write_text(str(100 << 20))
+    yield group
+    group.rmdir()
 
 
 def test_a_child_that_ends_by_itself_is_heard_and_counted(bench: Bench) -> None:
@@ -61,6 +83,17 @@ def test_a_child_that_takes_too_much_memory_is_ended_and_its_peak_told(bench: Be
     outcome = bench.run("held = b'x' * (400 << 20); time.sleep(60)", limits)
     assert outcome.ending is Ending.MEMORY_LIMIT
     assert outcome.peak_memory_bytes > 150 << 20
+
+
+def test_a_child_that_the_kernel_kills_for_memory_is_told_from_other_kills(
+    bench: Bench, little_memory: Path
+) -> None:
+    outcome = bench.run(f"""
+        open({str(little_memory / "cgroup.procs")!r}, "w").write(str(os.getpid()))
+        held = b"x" * (400 << 20)
+    """)
+
+    assert (outcome.ending, outcome.signal) == (Ending.OUT_OF_MEMORY, "SIGKILL")
 
 
 def test_memory_of_grandchildren_counts(bench: Bench) -> None:

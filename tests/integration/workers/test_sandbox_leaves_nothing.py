@@ -82,7 +82,7 @@ def test_an_interrupted_watch_leaves_nothing_alive(bench: Bench) -> None:
 
 CHILD = """
 import os, sys, time
-from workers.confinement import die_with
+from enginefarm.confinement import die_with
 die_with(int(sys.argv[1]))
 with open("pids.part", "w") as stream:
     stream.write(str(os.getpid()))
@@ -124,7 +124,7 @@ def test_a_child_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
 
 
 def test_a_child_whose_parent_is_gone_already_leaves_at_once(tmp_path: Path) -> None:
-    code = "from workers.confinement import die_with; die_with(1 << 22); print('still here')"
+    code = "from enginefarm.confinement import die_with; die_with(1 << 22); print('still here')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,

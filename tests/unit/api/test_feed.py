@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from api import feed as feed_module
+from api.closing import Closing
 from api.feed import Cursor, Entries, Feed
 from enginefarm.errors import InvalidRequest, Unavailable
 from storage.models import Event
@@ -67,6 +68,7 @@ def watch(
             rows_after=source.rows_after,
             entries_after=source.entries_after,
             keep_alive_s=keep_alive_s,
+            closing=Closing(),
         )
         return [frame async for frame in feed.frames(snapshot, over=over)]
 
@@ -145,3 +147,28 @@ def test_an_id_that_we_never_gave_out_is_refused(text: str) -> None:
         Cursor.parse(text)
 
     assert caught.value.code == "invalid_event_id"
+
+
+def test_a_stream_ends_at_once_when_the_server_is_about_to_stop() -> None:
+    closing = Closing()
+
+    async def never(_stream: str, _block_ms: int) -> Entries:
+        asyncio.get_running_loop().call_soon(closing.begin)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def run() -> list[str]:
+        source = Source([[event(1)]], [])
+        feed = Feed(
+            "bld_1",
+            Cursor(),
+            rows_after=source.rows_after,
+            entries_after=never,
+            keep_alive_s=3600.0,
+            closing=closing,
+        )
+        return [frame async for frame in feed.frames(None, over=False)]
+
+    frames = asyncio.run(run())
+
+    assert len(frames) == 2  # the pause before a retry, and the one event

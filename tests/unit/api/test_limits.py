@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from api.limits import MULTIPART_OVERHEAD, BodyLimits, BodyTooLarge, LimitBodies
 
-LIMITS = BodyLimits(model=100, dataset=50, worker=20, other=10)
+LIMITS = BodyLimits(model=100, dataset=50, part=30, worker=20, other=10)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,9 @@ LIMITS = BodyLimits(model=100, dataset=50, worker=20, other=10)
     [
         ("/v1/models", 100 + MULTIPART_OVERHEAD),
         ("/v1/datasets", 50 + MULTIPART_OVERHEAD),
+        ("/v1/uploads/upl_1/files/0", 30),
+        ("/v1/uploads/upl_1/files/0/more", 10),
+        ("/v1/uploads/upl_1/complete", 10),
         ("/worker/v1/claims", 20),
         ("/v1/builds", 10),
         ("/anything", 10),

@@ -14,6 +14,7 @@ import pytest
 from enginefarm.cli import arguments
 from enginefarm.cli.app import app, invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.views import ModelSummary
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import MODEL, model_view
 
@@ -118,7 +119,9 @@ def test_ctrl_c_says_in_one_line_that_it_was_heard(
 
 
 def _named(name: str) -> Callable[[Handler], None]:
-    body = f"[{model_view(MODEL, name).model_dump_json()}]".encode()
+    counts = {"file_count": 1, "input_count": 0, "output_count": 0}
+    row = ModelSummary.model_validate(model_view(MODEL, name).model_dump() | counts)
+    body = f"[{row.model_dump_json()}]".encode()
     return lambda handler: handler.reply(200, body)
 
 

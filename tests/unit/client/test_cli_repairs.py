@@ -12,12 +12,13 @@ from enginefarm.cli.results import repaired
 from enginefarm.cli.run_shapes import require_not_fixed
 from enginefarm.cli.tables import jobs_table, plan_table
 from enginefarm.errors import InvalidRequest
+from enginefarm.plan_views import PlannedJob, PlannedTarget, PlanView
 from enginefarm.repair_report import Outcome, PassReport, Proof, RepairReport
 from enginefarm.repairs import Exactness
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec, FixedInput
 from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import ArtifactView, PlannedJob, PlannedTarget, PlanView
+from enginefarm.views import ArtifactView
 from tests.unit.client.support.release import engine_config
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (

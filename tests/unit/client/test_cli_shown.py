@@ -10,6 +10,7 @@ import pytest
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.errors import Unavailable
+from enginefarm.finding import note_finding, warning_finding
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.views import BuildView
 from tests.unit.client.support.release import SigningKey
@@ -52,6 +53,21 @@ PARTIAL = build(
     ],
     [published(), failed()],
 )
+
+
+def test_what_a_check_let_pass_with_a_warning_is_shown(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [
+        warning_finding("loop_unbounded", "A Loop has no trip limit.", where="loop_3"),
+        note_finding("weights_twice", "1 large weights are there twice."),
+    ]
+    checked = job(Stage.CHECK, JobState.SUCCEEDED, findings=found)
+    _serve_build(farm_env, build(BuildState.SUCCEEDED, [checked], [published()]))
+    assert invoke(["show", "bld_1"]) == ExitCode.OK
+    said = capsys.readouterr().out
+    assert "warning: A Loop has no trip limit. At: loop_3. [loop_unbounded]" in said
+    assert "weights_twice" not in said
 
 
 def test_watch_ends_with_the_table_and_the_builds_exit_code(

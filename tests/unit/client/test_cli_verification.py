@@ -12,6 +12,7 @@ import pytest
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.digest import digest_of
+from enginefarm.trust import MAX_TRUST_BYTES
 from tests.unit.client.support.release import Release, SigningKey
 from tests.unit.client.support.server import LoopbackFarm
 
@@ -163,6 +164,17 @@ def test_a_key_that_may_not_vouch_is_refused(
 
     assert sentence in capsys.readouterr().err
     assert not other.exists()
+
+
+@pytest.mark.parametrize("endless", ["/dev/zero", "/dev/urandom"])
+def test_of_a_trust_file_that_never_ends_no_more_is_read_than_one_can_have(
+    pulled: Path, endless: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["verify", str(pulled), "--trust", endless]) == ExitCode.VERIFICATION_REFUSED
+
+    told = capsys.readouterr().err
+    assert "trust_invalid" in told
+    assert f"longer than {MAX_TRUST_BYTES} bytes" in " ".join(told.split())
 
 
 def test_without_a_trust_file_nothing_is_fetched(

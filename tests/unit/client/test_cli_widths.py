@@ -23,17 +23,16 @@ from enginefarm.cli.tables import (
     when,
 )
 from enginefarm.client import FarmClient
+from enginefarm.plan_views import PlannedJob, PlannedTarget, PlanView
 from enginefarm.state import BuildState, JobState, NodeState, Stage
 from enginefarm.views import (
     BackendView,
     BuildPage,
     BuildSummary,
     FileView,
+    ModelSummary,
     ModelView,
     NodeView,
-    PlannedJob,
-    PlannedTarget,
-    PlanView,
     TargetAvailability,
     TensorView,
     TrustKey,
@@ -191,6 +190,13 @@ def test_the_result_of_a_build_is_whole(
 def test_a_digest_is_whole_where_there_is_room() -> None:
     assert any(MODEL in line for line in _lines(models_table([MODEL_ROW]), 200))
     assert not any(MODEL in line for line in _lines(models_table([MODEL_ROW]), 100))
+
+
+def test_a_row_that_tells_only_some_inputs_says_how_many_more_there_are() -> None:
+    told = MODEL_ROW.model_dump() | {"file_count": 1, "input_count": 4000, "output_count": 1}
+    row = ModelSummary.model_validate(told)
+
+    assert any("3999 more" in line for line in _lines(models_table([row]), 200))
 
 
 def test_what_a_name_contains_is_neither_markup_nor_an_escape() -> None:

@@ -101,3 +101,40 @@ def test_a_file_that_is_too_short_is_told_by_its_numbers(short: ExternalRef, sai
 
     assert error.code == "external_data_short"
     assert said in error.why
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        [ref(), ref()],
+        [ref(), ref(offset=16), ref()],
+        [ref(length=None), ref(offset=16, length=None)],
+        [ref(length=None), ref()],
+        [ref(), ref("v.bin", offset=8)],
+        [ref(), ref(offset=8, length=0, needed=0)],
+    ],
+    ids=["tied", "tied, another", "no lengths", "one without", "another file", "empty inside"],
+)
+def test_tied_weights_share_all_of_their_bytes(refs: list[ExternalRef]) -> None:
+    sizes = {"w.bin": 32, "v.bin": 32}
+
+    assert refused_with(check_external, Scanned(refs), sizes) is None
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        [ref(), ref(offset=8)],
+        [ref(length=32, needed=16), ref(offset=8)],
+        [ref(length=32), ref()],
+        [ref(offset=8), ref(offset=24, length=4, needed=4), ref()],
+        [ref(), ref(), ref(offset=15, length=1, needed=1)],
+    ],
+    ids=["half", "inside", "beginning", "out of order", "behind tied ones"],
+)
+def test_tensors_that_share_only_a_part_are_refused(refs: list[ExternalRef]) -> None:
+    """A change of one would change the other, and no exporter writes such a file."""
+    error = refusal(refs, {"w.bin": 32})
+
+    assert error.code == "external_data_overlaps"
+    assert error.context["location"] == "w.bin"

@@ -73,6 +73,36 @@ def test_a_value_that_cannot_be_is_told_with_the_nearest_where_there_are_few(
     assert fix in error.fix
 
 
+@pytest.mark.parametrize(
+    ("changes", "field", "given"),
+    [
+        ({"priority": True}, "priority", "true"),
+        ({"priority": "3"}, "priority", '"3"'),
+        ({"seed": "0"}, "seed", '"0"'),
+        ({"wait_for_node": False}, "wait_for_node", "false"),
+        ({"limits": {"running_s": "60"}}, "limits.running_s", '"60"'),
+        (
+            {"options": {"compile": {"workspace_mib": True}}},
+            "options.compile.workspace_mib",
+            "true",
+        ),
+        ({"profiles": [{"x": {"min": [True], "opt": [1], "max": [1]}}]}, "profiles[0]", "true"),
+        ({"gates": [{"metric": "cosine", "at_least": "0.9"}]}, "gates[0].at_least", '"0.9"'),
+        ({"gates": [{"metric": "cosine", "at_least": True}]}, "gates[0].at_least", "true"),
+        ({"synthetic": {"x": {"value": "1"}}}, "synthetic.x.value", '"1"'),
+    ],
+)
+def test_what_only_looks_like_a_number_is_refused_and_told(
+    changes: dict[str, object], field: str, given: str
+) -> None:
+    error = explained(**changes)
+
+    assert error.code == "invalid_field"
+    assert f"'{field}" in error.message
+    assert error.why.endswith(f", and this is {given}.")
+    assert error.fix == "Write the number itself, without quotes."
+
+
 def test_a_field_that_is_needed_is_told() -> None:
     with pytest.raises(ValidationError) as caught:
         BuildSpec.model_validate({"targets": GOOD["targets"]})

@@ -61,6 +61,22 @@ def test_every_job_has_its_turn_before_the_first_trouble_is_told() -> None:
     assert seen == ["a", "b", "c"]
 
 
+def test_a_loop_that_is_told_to_stop_begins_no_further_step() -> None:
+    stop, seen = threading.Event(), list[str]()
+
+    def step(job_id: str) -> None:
+        seen.append(job_id)
+        stop.set()
+
+    def turn() -> int:
+        one_by_one(["a", "b"], step)
+        return 2
+
+    run([Loop("publisher", turn, 0.0)], stop, None)
+
+    assert seen == ["a"]
+
+
 def test_when_a_part_of_the_farm_is_away_the_others_are_not_tried() -> None:
     seen: list[str] = []
 

@@ -64,6 +64,19 @@ def test_a_target_that_nobody_can_measure_is_built_and_the_reason_is_given() -> 
     assert plan.reason == "not run: no live node has a sm_89 device with tensorrt-rtx"
 
 
+@pytest.mark.parametrize("nodes", [[live()], [live(measures=False)], []])
+def test_a_build_until_check_is_planned_no_further(nodes: list[LiveNode]) -> None:
+    gated = spec(until="check", gates=[COSINE], wait_for_node=60)
+    plan = plan_target(gated, GPU, nodes)
+    assert plan.stages == tuple(Stage)[: tuple(Stage).index(Stage.CHECK) + 1]
+    assert not plan.measured
+
+
+def test_a_build_cannot_stop_at_just_any_stage() -> None:
+    with pytest.raises(ValueError, match="only after check"):
+        spec(until="compile")
+
+
 @pytest.mark.parametrize(
     ("nodes", "missing"),
     [

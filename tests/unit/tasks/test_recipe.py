@@ -264,3 +264,10 @@ def test_without_a_written_model_the_other_keys_are_what_they_were_before_there_
     for stage in (Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK):
         assert key(stage, made=replace(MADE, repair_key="sha256:" + "1" * 64)) == key(stage)
         assert "repair" not in json.dumps(recipe_for(stage, spec(), TARGET, VERSION, MODEL, MADE))
+
+
+def test_a_check_by_other_rules_is_another_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, built = key(Stage.CHECK), key(Stage.COMPILE)
+    monkeypatch.setattr("tasks.recipe.CHECK_RULES", 1000)
+    assert key(Stage.CHECK) != before
+    assert key(Stage.COMPILE) == built

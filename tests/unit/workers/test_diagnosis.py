@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from enginefarm.state import Blame
 from workers.diagnosis import TABLE, Runtime, diagnose, failure_of, shorten
 
 TRT, ORT, ONNX = Runtime.TENSORRT, Runtime.ONNXRUNTIME, Runtime.ONNX
+RECORDED = Path(__file__).parents[2] / "contract" / "recorded" / "failures.json"
 
 SEEN: list[tuple[Runtime, str, str]] = [
     (TRT, "Error Code 7: BuildCanceled (Build canceled by user )", "cancelled"),
@@ -82,7 +86,6 @@ SEEN: list[tuple[Runtime, str, str]] = [
         "mixed_types",
     ),
     (TRT, "K exceeds the maximum value allowed (3840)", "topk_too_large"),
-    (TRT, "NonZero plugin creator was wanted", "data_dependent_shape"),
     (TRT, "IShuffleLayer Reshape: reshape changes volume. {2,8} to {3,8}", "shape_mismatch"),
     (
         TRT,
@@ -179,7 +182,22 @@ SEEN: list[tuple[Runtime, str, str]] = [
         "shape_mismatch",
     ),
     (ORT, "[ONNXRuntimeError] : 6 : RUNTIME_EXCEPTION : std::bad_alloc", "out_of_memory"),
+    (
+        ORT,
+        (
+            "CUDA failure 2: out of memory ; GPU=0 ; hostname=vm ; file=/onnxruntime_src/"
+            "onnxruntime/core/providers/cuda/cuda_execution_provider.cc ; line=355 ;"
+            " expr=cudaSetDevice(info_.device_id);"
+        ),
+        "out_of_memory",
+    ),
     (ORT, "The model has exceeded maximum protobuf size of 2GB", "model_too_large"),
+]
+
+
+SEEN += [
+    (Runtime(row["runtime"]), row["text"], row["code"])
+    for row in json.loads(RECORDED.read_text())["failures"]
 ]
 
 

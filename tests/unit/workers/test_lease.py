@@ -111,7 +111,7 @@ def test_a_refused_beat_loses_the_lease(error: errors.FarmError) -> None:
     assert not held.held
 
 
-def test_a_farm_that_is_away_ends_the_work_only_when_the_lease_would_have_ended() -> None:
+def test_a_farm_that_is_away_ends_the_work_only_when_the_lease_is_over() -> None:
     clock = Clock()
     held = lease(Farm(AWAY), clock=clock)
     reasons = []
@@ -120,6 +120,22 @@ def test_a_farm_that_is_away_ends_the_work_only_when_the_lease_would_have_ended(
         held.beat()
         reasons.append(held.stop_reason)
     assert reasons == [None, EXPIRED]
+    assert not held.held
+
+
+def test_the_end_of_work_may_be_told_for_another_lease() -> None:
+    clock = Clock()
+    held = lease(Farm(AWAY), clock=clock)
+    clock.now += 59
+    assert (held.seconds_left, held.report_s) == (1, 61)
+
+
+def test_a_lease_ends_by_the_clock_while_a_beat_waits_for_its_answer() -> None:
+    clock = Clock()
+    held = lease(Farm(FINE), clock=clock)
+    clock.now += 60
+    assert held.stop_reason == EXPIRED
+    held.beat()
     assert not held.held
 
 

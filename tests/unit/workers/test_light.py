@@ -15,6 +15,9 @@ HEAVY = {
     # The modules that own a runtime; only a child imports them.
     "workers.backends.graph",
     "workers.backends.onnxruntime",
+    "workers.checking.activations",
+    "workers.checking.trials",
+    "workers.checking.whole",
 }
 REPAIR = "workers.repair."
 """The passes work on ONNX's own messages; only a child imports them, when it repairs."""
@@ -59,7 +62,13 @@ def test_every_light_module_imports_with_all_runtimes_blocked() -> None:
 
 
 def test_the_specs_and_messages_import_with_all_runtimes_blocked() -> None:
-    names = ["enginefarm.spec", "enginefarm.report", "tasks.messages", "tasks.routing"]
+    names = [
+        "enginefarm.spec",
+        "enginefarm.report",
+        "enginefarm.preflight.check",
+        "tasks.messages",
+        "tasks.routing",
+    ]
     done = run(IMPORT_BLOCKED.format(blocked=(*RUNTIMES, "numpy", "celery"), names=names))
     assert done.returncode == 0, done.stderr
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -177,3 +179,34 @@ def test_a_refusal_is_final_and_a_fault_is_tried_again(
         transfer.upload(client(answer), slot(), output(tmp_path), go_on)
     assert caught.value.code == code
     assert len(seen) == tries
+
+
+def test_a_bucket_that_is_silent_does_not_hold_up_a_stop(tmp_path: Path) -> None:
+    connected = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        ends: list[socket.socket] = []
+
+        def listen() -> None:
+            ends.append(silent.accept()[0])
+            connected.set()
+
+        listener = threading.Thread(target=listen)
+        listener.start()
+
+        def stop() -> str | None:
+            return "cancelled" if connected.is_set() else None
+
+        waiting = item().model_copy(update={"url": f"http://127.0.0.1:{port}/blob"})
+        with transfer.make_client(stop) as real, pytest.raises(transfer.TransferStopped):
+            transfer.download(real, waiting, tmp_path, stop)
+        listener.join()
+        ends[0].close()
+
+
+def test_a_bucket_that_is_asked_too_often_is_away_for_a_while(tmp_path: Path) -> None:
+    with pytest.raises(JobFailed) as caught:
+        transfer.upload(
+            client(lambda _request: httpx.Response(429)), slot(), output(tmp_path), go_on
+        )
+    assert caught.value.code == "bucket_away"

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enginefarm.spec import ShapeRange
-from workers.backends.shapes import misfits
 from workers.backends.trt.header import header_fault, read_header
 from workers.backends.trt.progress import PhaseTree
 from workers.backends.trt.recording import Record, plain
@@ -130,42 +128,3 @@ def test_a_wrong_header_is_named(tmp_path: Path, content: bytes, fault: str) -> 
     path = tmp_path / "e"
     path.write_bytes(content)
     assert fault in (header_fault(path, "tensorrt-rtx", "1.7.1.116") or "")
-
-
-SHAPES = {"x": (-1, 3, -1)}
-
-
-def ranged(low: list[int], usual: list[int], high: list[int]) -> dict[str, ShapeRange]:
-    """Return a profile for x."""
-    return {"x": ShapeRange(min=low, opt=usual, max=high)}
-
-
-def test_a_fitting_profile_has_no_misfits() -> None:
-    assert misfits(SHAPES, [ranged([1, 3, 8], [2, 3, 16], [4, 3, 32])]) == []
-
-
-def test_static_inputs_need_no_profile() -> None:
-    assert misfits({"x": (1, 3)}, []) == []
-
-
-@pytest.mark.parametrize(
-    ("profiles", "code"),
-    [
-        ([], "profile_required"),
-        ([{}], "profile_missing_input"),
-        ([ranged([1, 3], [1, 3], [1, 3])], "profile_rank"),
-        ([ranged([4, 3, 8], [2, 3, 8], [4, 3, 8])], "profile_order"),
-        ([ranged([1, 4, 8], [1, 4, 8], [1, 4, 8])], "profile_static_mismatch"),
-        ([ranged([1, 3, 8], [1, 3, 8], [1, 4, 8])], "profile_static_mismatch"),
-    ],
-)
-def test_a_misfit_is_named(profiles: list[dict[str, ShapeRange]], code: str) -> None:
-    assert code in {finding.code for finding in misfits(SHAPES, profiles)}
-
-
-def test_a_misspelt_input_is_named_with_the_nearest() -> None:
-    profile = ranged([1, 3, 8], [1, 3, 8], [1, 3, 8])
-    profile["xx"] = profile["x"]
-    found = misfits(SHAPES, [profile])
-    assert [finding.code for finding in found] == ["profile_unknown_input"]
-    assert "'x'" in found[0].fix

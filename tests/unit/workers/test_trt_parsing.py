@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from enginefarm.spec import Profile, ShapeRange
 from workers.backends.trt.parsing import complaints
-from workers.backends.trt.profiles import name_conflicts, value_inputs
+from workers.backends.trt.profiles import value_inputs
+from workers.backends.trt.recording import Record
 
 
 @dataclass
@@ -97,7 +97,9 @@ class Parser:
 def test_each_kind_of_error_has_its_code_and_words(
     error: ParserError, *, known: bool, code: str, message: str
 ) -> None:
-    (found,) = complaints(Parser([error], {error.operator} if known else set()), "TensorRT")
+    (found,) = complaints(
+        Parser([error], {error.operator} if known else set()), "TensorRT", Record(has_gpu=False)
+    )
 
     assert found.code == code
     assert message in found.message
@@ -110,7 +112,7 @@ def test_one_kind_is_told_once_with_the_first_of_its_nodes() -> None:
     other = ParserError("UNSUPPORTED_NODE", "Bar", index=3)
     nowhere = ParserError("UNSUPPORTED_NODE", "Baz", index=-1)
 
-    found = complaints(Parser([*many, other, nowhere]), "TensorRT")
+    found = complaints(Parser([*many, other, nowhere]), "TensorRT", Record(has_gpu=False))
 
     assert [each.where for each in found] == ["n0, n1, n2, n3, n4, … (7 nodes)", "#3", ""]
 
@@ -147,35 +149,6 @@ class Network:
     def get_input(self, index: int) -> Tensor:
         """Return one of them."""
         return self.inputs[index]
-
-
-def span(low: int, high: int) -> ShapeRange:
-    return ShapeRange(min=[low], opt=[low], max=[high])
-
-
-@pytest.mark.parametrize(
-    ("dims", "profile", "places"),
-    [
-        ([(-1, "n"), (-1, "n")], {"a": span(1, 2), "b": span(3, 4)}, "a[0], b[0]"),
-        ([(-1, "?"), (-1, "?")], {"a": span(1, 2), "b": span(3, 4)}, "a[0], b[0]"),
-        ([(-1, "n"), (-1, "n")], {"a": span(1, 3), "b": span(3, 4)}, None),
-        ([(-1, "n"), (-1, "m")], {"a": span(1, 2), "b": span(3, 4)}, None),
-        ([(-1, ""), (-1, "")], {"a": span(1, 2), "b": span(3, 4)}, None),
-        ([(2, "n"), (-1, "n")], {"a": span(2, 2), "b": span(3, 4)}, None),
-        ([(-1, "n"), (-1, "n")], {"a": span(1, 2)}, None),
-    ],
-    ids=["apart", "a name for any", "overlap", "two names", "no names", "fixed", "one given"],
-)
-def test_a_name_needs_a_size_that_suits_all_its_places(
-    dims: list[tuple[int, str]], profile: Profile, places: str | None
-) -> None:
-    network = Network([Tensor("a", dims[:1]), Tensor("b", dims[1:])])
-
-    found = name_conflicts(network, [{}, profile])
-
-    assert [each.where for each in found] == ([places] if places else [])
-    assert all(each.code == "profile_dim_conflict" for each in found)
-    assert all("Profile 1" in each.message for each in found)
 
 
 def test_an_input_whose_values_are_shapes_is_told() -> None:

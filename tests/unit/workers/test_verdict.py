@@ -6,7 +6,7 @@ import pytest
 
 from enginefarm.state import Blame
 from workers.sandbox import Ending, Limits, Outcome
-from workers.verdict import failure_of, no_result
+from workers.verdict import failure_of, no_result, with_last_words
 
 LIMITS = Limits(running_s=60, silent_s=30, memory_bytes=1 << 30)
 
@@ -58,3 +58,14 @@ def test_a_child_that_says_nothing_is_the_nodes_fault() -> None:
     failure = no_result(Outcome(Ending.EXITED, 3, None, 1.0, 0))
     assert failure.blame is Blame.NODE
     assert "status 3" in failure.message
+
+
+def test_a_crash_is_told_with_the_last_words_of_the_runtime() -> None:
+    failure = no_result(Outcome(Ending.EXITED, 139, None, 1.0, 0))
+    log = (
+        "[INFO] Optimizing graph\n[ERROR] Assertion failed: op->input_size()\n"
+        'Fatal Python error: Segmentation fault\n  File "x.py", line 3 in build\n\n'
+    )
+    told = with_last_words(failure, log)
+    assert told.context["said"] == "[ERROR] Assertion failed: op->input_size()"
+    assert with_last_words(failure, "\n") == failure

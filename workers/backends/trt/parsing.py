@@ -8,12 +8,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from workers.backends.base import Finding, Severity
-from workers.backends.trt.recording import plain
+from enginefarm.finding import Finding, at_nodes, error_finding
+from workers.backends.trt.recording import Record, plain
 from workers.diagnosis import Runtime, diagnose, shorten
 
 _MEANINGLESS = {"", "false", "true", "0"}
-_NAMED_NODES = 5
 _ASSERTED = re.compile(r'&& "(.+)"$', re.DOTALL)
 
 
@@ -58,13 +57,13 @@ def supported(parser: Any, path: Path) -> bool:  # noqa: ANN401 - the runtime's 
     return bool(parser.supports_model_v2(path.read_bytes(), str(path)))
 
 
-def complaints(parser: Any, label: str) -> list[Finding]:  # noqa: ANN401 - the runtime's class
+def complaints(parser: Any, label: str, record: Record) -> list[Finding]:  # noqa: ANN401 - the runtime's class
     """Return the parser's errors as findings: one for each kind, with the nodes it concerns."""
     kinds: dict[tuple[str, str, str], _Complaint] = {}
     for index in range(parser.num_errors):
         error = parser.get_error(index)
         code = str(error.code()).rpartition(".")[2]
-        key = (code, error.node_operator(), plain(error.desc()))
+        key = (code, error.node_operator(), plain(record.heard(error.desc())))
         kind = kinds.setdefault(key, _Complaint(*key))
         if error.node() >= 0:
             kind.nodes.append(error.node_name() or f"#{error.node()}")
@@ -89,23 +88,11 @@ def _finding(kind: _Complaint, label: str, *, known: bool) -> Finding:
         message = f"{label} cannot read the model."
     if told and code != "unsupported_operator":
         message += f" It says: {shorten(text, 300)}"
-    return Finding(
-        severity=Severity.ERROR,
-        code=code,
-        message=message,
-        where=_name_nodes(kind.nodes),
-        fix=row.fix if row else _FIX,
-    )
+    found = error_finding(code, message, fix=row.fix if row else _FIX)
+    return at_nodes(found, kind.nodes, kind.operator)
 
 
 def _words(text: str) -> str:
     """Return what an assertion was to say: ``condition && "words"``."""
     found = _ASSERTED.search(text)
     return found[1] if found else text
-
-
-def _name_nodes(nodes: list[str]) -> str:
-    if not nodes:
-        return ""
-    named = ", ".join(nodes[:_NAMED_NODES])
-    return f"{named}, … ({len(nodes)} nodes)" if len(nodes) > _NAMED_NODES else named

@@ -32,6 +32,10 @@ class Record:
         """Keep a warning, under the same rule."""
         self._add(self.warnings, text)
 
+    def heard(self, text: str) -> str:
+        """Return a message without what is only noise here."""
+        return without_noise(text, has_gpu=self._has_gpu)
+
     def clear(self) -> None:
         """Forget what was said of another model."""
         self.errors.clear()
@@ -48,6 +52,13 @@ class Record:
 def plain(text: str) -> str:
     """Return a message without the source position in front of it."""
     return _SOURCE.sub("", text.strip()).strip()
+
+
+def without_noise(text: str, *, has_gpu: bool) -> str:
+    """Return a message without the lines that only say that there is no GPU on a host without."""
+    if has_gpu:
+        return text
+    return "\n".join(line for line in text.splitlines() if not _NO_DRIVER.search(line))
 
 
 def make_logger(trt: ModuleType, record: Record) -> Any:  # noqa: ANN401 - the runtime's class

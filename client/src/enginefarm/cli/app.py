@@ -19,6 +19,7 @@ from enginefarm import __version__
 from enginefarm.cli import (
     artifacts,
     builds,
+    check,
     fleet,
     logs,
     models,
@@ -43,6 +44,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("submit")(submit.submit)
+app.command("check")(check.check)
 app.command("watch")(watch.watch)
 app.command("list")(builds.list_builds)
 app.command("show")(builds.show)
@@ -55,7 +57,7 @@ app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)
 app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
-app.command("models")(models.models)
+app.add_typer(models.app, name="models")
 app.command("trust")(trust.trust)
 
 

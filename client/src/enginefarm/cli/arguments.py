@@ -62,6 +62,14 @@ def profiles(texts: Iterable[str]) -> list[Profile]:
     return list(read)
 
 
+def plain_profiles(profiles: Iterable[Profile]) -> JsonValue:
+    """Return profiles as they stand in a body."""
+    return [
+        {name: shapes.model_dump(mode="json") for name, shapes in profile.items()}
+        for profile in profiles
+    ]
+
+
 def gates(texts: Iterable[str], if_unmeasured: str) -> list[JsonValue]:
     """Read ``cosine>=0.999``, also ``cosine[output]>=0.999`` and ``target:latency_p99_ms<=5``."""
     return [_gate(text.strip(), if_unmeasured) for text in texts]

@@ -9,7 +9,7 @@ import typer
 from pydantic import JsonValue
 
 from enginefarm.cli.arguments import digest as read_digest
-from enginefarm.cli.display import download_progress
+from enginefarm.cli.display import bytes_progress
 from enginefarm.cli.figures import size
 from enginefarm.cli.output import Json, print_json, say, stderr
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
@@ -43,7 +43,7 @@ def pull(
     keys = read_trust(settings.require_trust(trust)).keys
     place = folder or Path(f"engine-{hex_of(digest)[:12]}")
     kept = "what was fetched is kept, and the next pull goes on from there"
-    with connect(ctx) as farm, told_if_interrupted(kept), download_progress(stderr()) as told:
+    with connect(ctx) as farm, told_if_interrupted(kept), bytes_progress(stderr()) as told:
         installed = install(
             farm.artifacts,
             digest,

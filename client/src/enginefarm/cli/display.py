@@ -1,6 +1,6 @@
 """Show work as it goes on: one progress bar for each job, lines where there is no terminal.
 
-``follow`` watches a build to its end, ``upload_progress`` and ``download_progress`` count bytes.
+``follow`` watches a build to its end, ``upload_progress`` and ``bytes_progress`` count bytes.
 They take a client and a console, so that others (the demo) can use them too.
 """
 
@@ -30,7 +30,7 @@ from enginefarm.client import FarmClient
 from enginefarm.state import JobState
 from enginefarm.views import BuildView, EventView, JobView, ProgressView
 
-__all__ = ["download_progress", "follow", "result_lines", "result_table", "upload_progress"]
+__all__ = ["bytes_progress", "follow", "result_lines", "result_table", "upload_progress"]
 
 _STYLE = {
     JobState.SUCCEEDED: "green",
@@ -83,8 +83,8 @@ def upload_progress(console: Console, name: str) -> Iterator[Callable[[int, int]
 
 
 @contextmanager
-def download_progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
-    """Give a callback that shows how much of each file is here."""
+def bytes_progress(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """Give a callback that shows how much of each thing is done, by its name."""
     with _bytes(console) as progress:
         tasks: dict[str, TaskID] = {}
 

@@ -23,12 +23,19 @@ _NOT_SENT = (
     "external data."
 )
 
+_UPLOADS = "/v1/uploads"
+_AGAIN = "Repeat the command: it goes on, or begins anew; what the farm has is not sent twice."
+
 # code: a word by which the farm's own sentence is known, and what is said in its place. Braces
 # name a member of the error's context; without that member the farm's sentence stays.
 FIXES: Final[dict[str, tuple[str, str]]] = {
     "benchmark_window": (
         "max_duration_ms",
         "Raise --option benchmark.max_duration_ms=…, or lower benchmark.min_duration_ms.",
+    ),
+    "dataset_expired": (
+        "POST /v1/",
+        "Name the .npz file itself with --evaluation, and it is sent.",
     ),
     "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
     "gate_not_met": (
@@ -52,6 +59,7 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "/openapi.json",
         "See what each option may be with: enginefarm submit --help",
     ),
+    "model_expired": ("POST /v1/", "Name the .onnx file itself, and it is sent again."),
     "no_node_in_time": ("GET /v1/targets", f"{_SERVED}, or wait longer with --wait-for-node."),
     "no_such_path": (
         "/openapi.json",
@@ -60,6 +68,11 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
     "pending_too_long": (
         "GET /v1/nodes",
         "See who could do it with: enginefarm nodes; then submit again.",
+    ),
+    "no_such_part": (_UPLOADS, _AGAIN),
+    "quota_uploads": (
+        _UPLOADS,
+        "Wait until others have ended: one that nobody goes on with is given up after a day.",
     ),
     "synthetic_unused": ("Leave out synthetic", "Leave out --synthetic, or --evaluation."),
     "target_not_served": (
@@ -87,6 +100,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "POST /v1/",
         _NOT_SENT,
     ),
+    "unknown_upload": (_UPLOADS, _AGAIN),
+    "upload_incomplete": (_UPLOADS, _AGAIN),
+    "upload_lost": (_UPLOADS, _AGAIN),
+    "upload_not_open": (_UPLOADS, _AGAIN),
 }
 
 

@@ -17,6 +17,7 @@ from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
+from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
@@ -41,7 +42,7 @@ def result_table(farm: FarmClient, build: BuildView) -> Grid:
         artifact = artifacts.get(target.artifact or "")
         # The whole digest stands in the line below the table that says how to fetch it.
         digest = NONE if target.artifact is None else short(target.artifact)
-        grid.add(str(target.target), _state(build, target), *_numbers(artifact), digest)
+        grid.add(str(target.target), _state(build, target, artifact), *_numbers(artifact), digest)
     return grid
 
 
@@ -52,10 +53,15 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+        lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
             lines += [f"{target.target}: {remark}" for remark in _remarks(artifact)]
-        if target.artifact_state is ArtifactState.PUBLISHED:
+        if artifact is not None and artifact.lost:
+            lines.append(
+                f"{target.target}: build it again; {target.artifact} cannot be pulled meanwhile"
+            )
+        elif target.artifact_state is ArtifactState.PUBLISHED:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
         elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
             lines.append(f"{target.target}: enginefarm report {target.artifact}")
@@ -78,6 +84,10 @@ def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
 
 def _remarks(artifact: ArtifactView) -> Iterator[str]:
     report = artifact.report
+    if artifact.lost:
+        yield f"the bucket has lost {', '.join(artifact.lost)}"
+    if artifact.engine_expired_at is not None:
+        yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
     if report is None:
         return
     if not report.measured:
@@ -125,7 +135,9 @@ def _doubts(latency: LatencyReport) -> list[str]:
     return [note for note in latency.notes if not note.startswith("inputs: ")]
 
 
-def _state(build: BuildView, target: TargetView) -> Text:
+def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:
+    if artifact is not None and artifact.lost:
+        return Text(f"{target.artifact_state}, lost", style="red")
     if target.artifact_state is not None:
         style = "green" if target.artifact_state is ArtifactState.PUBLISHED else "red"
         return Text(f"{target.artifact_state}{_from_cache(build, target)}", style=style)
@@ -182,6 +194,17 @@ def _failure(target: TargetView, failure: Failure) -> list[str]:
     why = _LONG_NUMBER.sub(lambda number: rounded(float(number[0])), failure.why)
     rest = (("why", why), ("fix", fix_in_words(failure.code, failure.fix, failure.context)))
     return [head, *(f"  {label}: {text}" for label, text in rest if text)]
+
+
+def _warnings(build: BuildView, target: TargetView) -> Iterator[str]:
+    """Yield what the check of a target warned of and let pass; a failure has told all."""
+    if target.failure is not None:
+        return
+    for job in build.jobs:
+        for found in job.findings if job.target == target.target else []:
+            if found.severity is Severity.WARNING:
+                where = f" At: {found.where}." if found.where else ""
+                yield f"{target.target}: warning: {found.message}{where} [{found.code}]"
 
 
 def _findings(context: Mapping[str, JsonValue]) -> Iterator[str]:

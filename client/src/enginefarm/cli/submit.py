@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import typer
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from enginefarm.cli import arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.display import upload_progress
-from enginefarm.cli.models import told_name
+from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
-from enginefarm.cli.session import connect, told_if_interrupted
+from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
 from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
-from enginefarm.spec import BuildSpec, Profile, Unmeasured
-from enginefarm.spec_errors import explain as explain_invalid
+from enginefarm.spec import BuildSpec, Unmeasured
+from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
 
 
@@ -50,7 +50,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """Ask for engines of a model."""
     asked: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
-        "profiles": _plain(arguments.profiles(profile or [])),
+        "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
         "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
         "gates": arguments.gates(gate or [], if_unmeasured),
         "synthetic": arguments.synthetic(synthetic or []),
@@ -58,11 +58,11 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     }
     _refuse_early(asked, model, evaluation)
     with connect(ctx) as farm:
-        asked |= _sent(farm, model, name, evaluation)
+        asked |= _sent(farm, model, name, evaluation, settings_of(ctx).cache)
         if dry_run or explain:
-            _plan(farm, _spec(asked), explain=explain, as_json=as_json)
+            _plan(farm, valid_spec(asked), explain=explain, as_json=as_json)
         else:
-            _ask(farm, _spec(asked), idempotency_key, watch=watch, as_json=as_json)
+            _ask(farm, valid_spec(asked), idempotency_key, watch=watch, as_json=as_json)
 
 
 def _circumstances(
@@ -78,41 +78,27 @@ def _circumstances(
 
 def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | None) -> None:
     """Tell what is misspelt, and which file is not here, before a long upload and not after."""
-    _spec({"model": f"sha256:{'0' * 64}", **asked})
+    valid_spec({"model": f"sha256:{'0' * 64}", **asked})
     if evaluation is not None and not arguments.is_reference(evaluation):
         require_npz(Path(evaluation))
     if not arguments.is_reference(model):
         require_model_file(Path(model))
 
 
-def _spec(asked: dict[str, JsonValue]) -> BuildSpec:
-    try:
-        return BuildSpec.model_validate(asked)
-    except ValidationError as error:
-        raise explain_invalid(error, BuildSpec) from error
-
-
-def _plain(profiles: list[Profile]) -> JsonValue:
-    return [
-        {name: shapes.model_dump(mode="json") for name, shapes in profile.items()}
-        for profile in profiles
-    ]
-
-
 def _sent(
-    farm: FarmClient, model: str, name: str | None, evaluation: str | None
+    farm: FarmClient, model: str, name: str | None, evaluation: str | None, cache: Path
 ) -> dict[str, JsonValue]:
     with told_if_interrupted("nothing was asked for, and no build was made"):
-        return {"model": _model(farm, model, name), "evaluation": _dataset(farm, evaluation)}
+        sent = _model(farm, model, name, cache)
+        return {"model": sent, "evaluation": _dataset(farm, evaluation)}
 
 
-def _model(farm: FarmClient, text: str, name: str | None) -> str:
+def _model(farm: FarmClient, text: str, name: str | None, cache: Path) -> str:
     if arguments.is_reference(text):
         if name is not None:
             remark("--name is not used: the farm has the model, under the name that it was sent by")
         return arguments.digest(text)
-    with upload_progress(stderr(), Path(text).name) as sent:
-        view = farm.models.upload(Path(text), name=name, sent=sent)
+    view = send_model(farm, Path(text), name, cache)
     remark(f"model {view.name} {view.digest}" + (" (the farm has it already)" * view.existed))
     told_name(view, name)
     return view.digest

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
+from enginefarm.plan_views import PlannedJob, PlanView
 from enginefarm.views import (
     BuildPage,
     BuildView,
     JobView,
+    ModelSummary,
     ModelView,
     NodeView,
-    PlannedJob,
-    PlanView,
     TargetAvailability,
     TrustKey,
 )
@@ -57,11 +57,14 @@ def plan_table(plan: PlanView) -> Grid:
     return grid
 
 
-def models_table(models: Iterable[ModelView]) -> Grid:
-    """Return the models."""
+def models_table(models: Iterable[ModelView | ModelSummary]) -> Grid:
+    """Return the models; where only some of the inputs are told, how many more there are."""
     grid = _grid("model!", "size#", "inputs~", "opset#", "nodes#", "digest")
     for model in models:
-        inputs = ", ".join(tensor(each) for each in model.inputs)
+        shown = [tensor(each) for each in model.inputs]
+        if isinstance(model, ModelSummary) and model.input_count > len(shown):
+            shown.append(f"{model.input_count - len(shown)} more")
+        inputs = ", ".join(shown)
         opset = str(model.opsets.get("", model.opsets.get("ai.onnx", NONE)))
         row = (model.name, size(model.size), inputs, opset, str(model.node_count))
         grid.add(*row, Digest(model.digest))

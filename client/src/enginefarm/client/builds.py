@@ -11,9 +11,14 @@ from urllib.parse import quote
 from enginefarm.client.events import Watch
 from enginefarm.client.transport import Transport
 from enginefarm.errors import Unavailable
+from enginefarm.plan_views import PlanView
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState
-from enginefarm.views import BuildPage, BuildView, EventView, PlanView
+from enginefarm.views import (
+    BuildPage,
+    BuildView,
+    EventView,
+)
 
 _CREATED = 201
 _TRIES = 3

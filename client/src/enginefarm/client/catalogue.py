@@ -12,13 +12,14 @@ from typing import IO
 import httpx
 
 from enginefarm.client.local_model import LocalModel, read_local_model
+from enginefarm.client.resumable import Resumable, Sent
 from enginefarm.client.transport import Transport
 from enginefarm.digest import digest_of_file, require_digest
 from enginefarm.errors import InvalidDataset, NotFound
-from enginefarm.views import DatasetView, ModelView
+from enginefarm.views import DatasetView, ModelSummary, ModelView
 
-Sent = Callable[[int, int], None]
-"""Called with the bytes sent so far and the bytes in all."""
+QUICK_BYTES = 64 << 20
+"""A model up to here goes in one request: it is sooner there than an upload is declared."""
 
 
 class _Counted(io.BufferedReader):
@@ -40,18 +41,39 @@ class Models:
     def __init__(self, transport: Transport) -> None:
         """Use a farm's connections."""
         self._transport = transport
+        self.quick_bytes = QUICK_BYTES
 
     def upload(
-        self, model: Path | LocalModel, *, name: str | None = None, sent: Sent | None = None
+        self,
+        model: Path | LocalModel,
+        *,
+        name: str | None = None,
+        sent: Sent | None = None,
+        verified: Sent | None = None,
+        remember: Path | None = None,
     ) -> ModelView:
         """Send a model with its external data, unless the farm has these bytes already.
+
+        A small one goes in one request. A larger one goes in parts, and on where it stopped if
+        ``remember`` names the folder of the run before; then ``verified`` is told how much of it
+        the farm has read again.
 
         Raises:
             InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
         """
         local = read_local_model(model) if isinstance(model, Path) else model
+        resumable = Resumable(self._transport, local, remember, sent, verified)
         with suppress(NotFound):  # Then it is sent.
-            return self.get(local.digest).model_copy(update={"existed": True})
+            found = self.get(local.digest)
+            resumable.forget()
+            return found.model_copy(update={"existed": True})
+        if local.size > self.quick_bytes:
+            try:
+                return self.get(resumable.upload(name or local.name))
+            except NotFound as error:
+                if error.code != "no_such_path":
+                    raise
+                # A farm of an earlier version takes no parts.
         files = [(local.main.name, local.main.path)]
         files += [(file.name, file.path) for file in local.external]
         fields = {"name": name or local.name, "digest": local.main.digest}
@@ -62,9 +84,9 @@ class Models:
         """Return a model."""
         return self._transport.get(f"/v1/models/{require_digest(digest)}", ModelView)
 
-    def newest(self, limit: int = 50) -> list[ModelView]:
-        """Return the newest models."""
-        return self._transport.get_list("/v1/models", ModelView, {"limit": limit})
+    def newest(self, limit: int = 50) -> list[ModelSummary]:
+        """Return the newest models, each with the first few of its inputs and outputs."""
+        return self._transport.get_list("/v1/models", ModelSummary, {"limit": limit})
 
 
 class Datasets:

@@ -6,14 +6,19 @@ sent. A file outside the model's folder is never sent, whatever the model file n
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from enginefarm.digest import canonical_json, digest_of, digest_of_file
+from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel
 from enginefarm.model_file import check_external, scan_model
 
 MODEL_FILE = "model.onnx"
+_CHUNK = 1 << 20
+Hashed = Callable[[int, int], None]
+"""Called with the bytes hashed so far and the bytes in all."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,8 @@ class LocalModel:
         return self.main.size + sum(file.size for file in self.external)
 
 
-def read_local_model(path: Path) -> LocalModel:
-    """Scan and hash a model.
+def read_local_model(path: Path, hashed: Hashed | None = None) -> LocalModel:
+    """Scan and hash a model; ``hashed`` is told how far that is.
 
     Raises:
         InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
@@ -58,8 +63,9 @@ def read_local_model(path: Path) -> LocalModel:
     check_external(scan, {name: file.stat().st_size for name, file in beside.items()})
     for name, file in beside.items():
         _require_inside(name, file, path.parent)
-    main = _hashed(MODEL_FILE, path)
-    external = tuple(_hashed(name, file) for name, file in beside.items())
+    counter = _Counter(hashed, sum(file.stat().st_size for file in (path, *beside.values())))
+    main = counter.hashed(MODEL_FILE, path)
+    external = tuple(counter.hashed(name, file) for name, file in beside.items())
     listing = [
         {"digest": file.digest, "name": file.name, "size": file.size}
         for file in sorted((main, *external), key=lambda file: file.name)
@@ -87,8 +93,22 @@ def require_model_file(path: Path) -> None:
         )
 
 
-def _hashed(name: str, path: Path) -> LocalFile:
-    return LocalFile(name, path, digest_of_file(path), path.stat().st_size)
+class _Counter:
+    """Hashes files and tells how much of all of them is done."""
+
+    def __init__(self, told: Hashed | None, total: int) -> None:
+        self._told, self._total, self._done = told, total, 0
+
+    def hashed(self, name: str, path: Path) -> LocalFile:
+        hasher, size = hashlib.sha256(), 0
+        with path.open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                hasher.update(chunk)
+                size += len(chunk)
+                self._done += len(chunk)
+                if self._told is not None:
+                    self._told(self._done, self._total)
+        return LocalFile(name, path, f"sha256:{hasher.hexdigest()}", size)
 
 
 def _require_inside(name: str, file: Path, folder: Path) -> None:

@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     json: dict[str, Any]
     data: Mapping[str, str]
     files: list[tuple[str, tuple[str, IO[bytes]]]]
+    content: bytes
 
 
 class Transport:
@@ -51,13 +52,14 @@ class Transport:
             raise invalid_url(url)
         self.url = str(self._base)
         self._key = key
+        # A proxy cannot see this machine's own loopback.
+        self._trust_env = not _is_loopback(self._base.host)
         self._client = httpx.Client(
             headers={"User-Agent": f"enginefarm/{__version__}"},
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             transport=http,
             verify=_authorities(),
-            # A proxy cannot see this machine's own loopback.
-            trust_env=not _is_loopback(self._base.host),
+            trust_env=self._trust_env,
         )
 
     def get(self, path: str, view: type[View], params: Params | None = None) -> View:
@@ -133,6 +135,14 @@ class Transport:
             finally:
                 response.close()
 
+    def stranger(self) -> httpx.Client:
+        """Return connections of their own for URLs that the farm names; they carry no key."""
+        return httpx.Client(
+            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            verify=_authorities(),
+            trust_env=self._trust_env,
+        )
+
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
@@ -149,6 +159,7 @@ class Transport:
             json=options.get("json"),
             data=options.get("data"),
             files=options.get("files"),
+            content=options.get("content"),
         )
 
     def _onward(self, response: httpx.Response, headers: dict[str, str]) -> httpx.Request:

@@ -19,7 +19,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
 from enginefarm.digest import require_digest
-from enginefarm.errors import Conflict, VerificationFailed
+from enginefarm.errors import Conflict, NotFound, VerificationFailed
 from enginefarm.install.cache import BlobCache, Told
 from enginefarm.install.files import (
     READ_ONLY,
@@ -81,7 +81,7 @@ def pull(
     if present is not None:
         return present
     named = [_config_file(artifact), *artifact.manifest.layers]
-    blobs = [cache.fetch(source, layer, told) for layer in named]
+    blobs = [_fetched(cache, source, layer, told) for layer in named]
     config = read_config(read_small(blobs[0], CONFIG, MAX_CONFIG_BYTES), artifact.manifest)
     with _staging(folder) as staging:
         write_new(staging / MANIFEST, artifact.manifest_bytes)
@@ -91,6 +91,16 @@ def pull(
         sync_folder(staging)
         _show(staging, folder)
     return Installed(folder, artifact, config, fetched=True)
+
+
+def _fetched(
+    cache: BlobCache, source: ArtifactSource, layer: Descriptor, told: Told | None
+) -> Path:
+    try:
+        return cache.fetch(source, layer, told)
+    except NotFound as error:
+        error.message = f"{layer.name} of this artifact cannot be had. {error.message}"
+        raise
 
 
 def _require_replaceable(folder: Path) -> None:

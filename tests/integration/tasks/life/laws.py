@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from enginefarm.errors import FarmError
-from enginefarm.manifest import read_manifest
+from enginefarm.manifest import REPORT_TYPE, read_manifest
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from tasks.farm import Farm
@@ -232,6 +232,13 @@ def _cancelled_stops(now: Snapshot, build: AnyRow, jobs: list[AnyRow]) -> Iterat
             yield f"job {job.id} of the cancelled build {build.id} is {job.state}"
 
 
+def _builds_under_way_have_their_model(now: Snapshot, _seen: Seen) -> Iterator[str]:
+    for job in now.jobs.values():
+        build = now.builds[job.build_id]
+        if job.state in LIVE and (build.tenant_id, build.model_digest) not in now.models:
+            yield f"job {job.id} is {job.state} and its model is gone"
+
+
 def _artifacts_are_published_once(now: Snapshot, _seen: Seen) -> Iterator[str]:
     of_job = Counter(row.job_id for row in now.artifacts)
     attested = Counter(now.attested)
@@ -256,11 +263,18 @@ def _bytes_are_there(farm: Farm, now: Snapshot, seen: Seen) -> Iterator[str]:
         yield from unreadable(farm, row)
 
 
+def files_of(artifact: AnyRow) -> dict[str, int]:
+    """Return the digests and sizes of an artifact's manifest and of what is kept of its files."""
+    manifest = read_manifest(artifact.manifest)
+    named = [manifest.config, *manifest.layers]
+    if artifact.engine_expired_at is not None:
+        named = [row for row in named if row.media_type == REPORT_TYPE]
+    return {artifact.digest: len(artifact.manifest)} | {row.digest: row.size for row in named}
+
+
 def unreadable(farm: Farm, artifact: AnyRow) -> Iterator[str]:
     """Say which of an artifact's files the bucket does not have as they were made."""
-    manifest = read_manifest(artifact.manifest)
-    sizes = {row.digest: row.size for row in (manifest.config, *manifest.layers)}
-    for digest, size in {artifact.digest: len(artifact.manifest), **sizes}.items():
+    for digest, size in files_of(artifact).items():
         try:
             farm.objects.confirm(digest, size)
         except FarmError as error:
@@ -279,5 +293,6 @@ LAWS: tuple[Law, ...] = (
     _failures_decide,
     _queued_jobs_are_announced,
     _builds_follow_their_jobs,
+    _builds_under_way_have_their_model,
     _artifacts_are_published_once,
 )

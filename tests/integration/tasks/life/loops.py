@@ -17,6 +17,8 @@ from tests.integration.tasks.life.world import PASSING, Work, World
 from tests.integration.tasks.scene import Scene
 
 ROUNDS = 40
+_TAKEN = 6
+"""The point at which a publisher has taken a job: two transactions have three points each."""
 
 
 def _settle(world: World) -> None:
@@ -50,6 +52,15 @@ def take_work(steps: Steps, number: int, mishap: Mishap = None) -> Work | None:
                 return work
             steps.look()
     return None
+
+
+def upload_and_stand_still(steps: Steps) -> None:
+    """Let a node take what there is and upload what it made, and not say so yet."""
+    for node in steps.world.living():
+        steps.beat_node(node, draining=False, forgets=False)
+    work = take_work(steps, 0)
+    if work is not None:
+        steps.upload(work, "whole")
 
 
 def make_due(steps: Steps, loop: str) -> str | None:
@@ -96,6 +107,29 @@ def overtake(steps: Steps, *, whole: bool) -> None:
     steps.world.time_passes(PASSING["a lease"])
     for loop in ("reconcile", "settle", "publish") if whole else ("reconcile",):
         LOOPS[loop](steps.world)
+
+
+def follow(steps: Steps) -> list[tuple[str, int]]:
+    """Take over what a slow publisher holds, and stand still oneself; return what is held then."""
+    overtake(steps, whole=False)
+    with steps.world.trap.ending(_TAKEN, "killed"):
+        publish_due(steps.world.brittle, steps.world.signer)
+    steps.look()
+    return [(job.id, job.attempt) for job in steps.now.in_state(JobState.RUNNING, Stage.PUBLISH)]
+
+
+def be_followed(steps: Steps, at: int) -> None:
+    """Let a publisher be followed by another at its ``at``-th point; what the other holds stays."""
+    held: list[tuple[str, int]] = []
+    turn_meanwhile(steps, "publish", at, lambda: held.extend(follow(steps)))
+    steps.look()
+    for job_id, attempt in held:
+        job = steps.now.jobs[job_id]
+        out = [row.digest for row in steps.now.artifacts if row.job_id == job_id]
+        assert (job.state, job.attempt, out) == (JobState.RUNNING, attempt, []), (
+            f"a publisher whose lease had ended published {out}: {job}"
+        )
+        steps.met["publisher followed"] += 1
 
 
 def round_of_work(steps: Steps, most: int = 1000) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import Row, select
 
 from enginefarm.state import BuildState, JobState, Stage
 from storage.database import Database
-from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Outbox
+from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Model, Outbox
 
 LIVE = frozenset({JobState.WAITING, JobState.QUEUED, JobState.RUNNING, JobState.UPLOADED})
 
@@ -20,6 +20,7 @@ _BUILD: tuple[Any, ...] = (
     Build.id,
     Build.tenant_id,
     Build.state,
+    Build.model_digest,
     Build.event_seq,
     Build.idempotency_key,
     Build.cancelled_at,
@@ -61,7 +62,9 @@ _ARTIFACT: tuple[Any, ...] = (
     Artifact.job_id,
     Artifact.state,
     Artifact.manifest,
+    Artifact.engine_expired_at,
 )
+_MODEL: tuple[Any, ...] = (Model.tenant_id, Model.digest, Model.files)
 _EVENT: tuple[Any, ...] = (Event.build_id, Event.seq, Event.job_id, Event.kind, Event.data)
 
 AnyRow = Row[Any]
@@ -77,6 +80,7 @@ class Snapshot:
     rings: dict[tuple[str, int], list[AnyRow]]
     artifacts: list[AnyRow]
     attested: list[str]
+    models: dict[tuple[str, str], list[str]]  # tenant and digest: the digests of its files
     events: dict[str, list[AnyRow]]
 
     @cached_property
@@ -139,5 +143,9 @@ def take(database: Database, heard: Mapping[str, int]) -> Snapshot:
             rings=rings,
             artifacts=list(session.execute(select(*_ARTIFACT).order_by(Artifact.created_at))),
             attested=list(session.scalars(select(Attestation.artifact_digest))),
+            models={
+                (row.tenant_id, row.digest): [file["digest"] for file in row.files]
+                for row in session.execute(select(*_MODEL))
+            },
             events=told,
         )

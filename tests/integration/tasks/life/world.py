@@ -12,13 +12,14 @@ from typing import Any, ClassVar, cast
 
 import httpx
 from celery import Celery
-from sqlalchemy import DateTime, select, text
+from sqlalchemy import select
 
 from enginefarm.digest import digest_of
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, REPAIR_TYPE
 from enginefarm.state import JobState, NodeState, Stage
 from enginefarm.target import Target
-from storage.models import Attempt, Base, Build, Job, Node, Outbox
+from storage.models import Artifact, Attempt, Base, Build, Garbage, Job, Model, Node, Outbox
+from storage.objects import Objects
 from storage.signing import StatementSigner
 from tasks import claim
 from tasks.dispatcher import dispatch
@@ -32,7 +33,9 @@ from tasks.messages import (
     Ring,
     UploadSlot,
 )
+from tests.integration.tasks.ageing import let_pass
 from tests.integration.tasks.fake_node import ALREADY_THERE, FakeNode, backend
+from tests.integration.tasks.life.bucket import AgeingBucket, clear
 from tests.integration.tasks.life.traps import Trap, trapped
 from tests.integration.tasks.scene import Scene, add_model
 
@@ -47,11 +50,14 @@ POLICY = Policy(
     ring_again_s=1_500,
     rings_kept_s=8_640_000,
     publish_lease_s=12_000,
+    sweep_every_s=0,
+    garbage_grace_s=150_000,  # longer than what passes within a step
     pending_s=60_480_000,
 )
 WINDOW_S = 300_000
 PASSING = {"a pause": 2_600, "a silence": 50_000, "a lease": 100_000, "a window": 310_000}
-_DATED = (Build, Job, Attempt, Outbox, Node)
+A_GRACE = 160_000
+_DATED = (Build, Job, Attempt, Outbox, Node, Garbage, Model, Artifact)
 
 
 class Broker:
@@ -160,7 +166,8 @@ class World:
 
     def __post_init__(self) -> None:
         """Let tenants, their model and the first nodes come."""
-        self.farm = replace(self.farm, policy=POLICY)
+        objects = cast("Objects", AgeingBucket(self.farm.objects, self))
+        self.farm = replace(self.farm, policy=POLICY, objects=objects)
         self.brittle = trapped(self.farm, self.trap)
         self.tenants = [self._tenant(name) for name in ("acme", "rival")]
         self.nodes = [
@@ -203,11 +210,8 @@ class World:
     def time_passes(self, seconds: int) -> None:
         """Let everything that the rows tell of have been so much earlier."""
         self.clock += seconds
-        with self.farm.database.transaction() as session:
-            for table in (Base.metadata.tables[row.__tablename__] for row in _DATED):
-                dated = [col.name for col in table.columns if isinstance(col.type, DateTime)]
-                moved = ", ".join(f"{name} = {name} - :span * interval '1 s'" for name in dated)
-                session.execute(text(f"UPDATE {table.name} SET {moved}"), {"span": seconds})  # noqa: S608 - our own names
+        tables = (Base.metadata.tables[row.__tablename__] for row in _DATED)
+        let_pass(self.farm, seconds, tables)
 
     def serving(self, target: str) -> bool:
         """Tell whether an active node builds for a target."""
@@ -218,7 +222,8 @@ class World:
 
 
 def empty(farm: Farm) -> None:
-    """Let no row be left of an earlier schedule."""
+    """Let no row and no object be left of an earlier schedule."""
+    clear(farm.objects)
     with farm.database.transaction() as session:
         for table in reversed(Base.metadata.sorted_tables):
             session.execute(table.delete())

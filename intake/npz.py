@@ -15,13 +15,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, BinaryIO
 
 import numpy as np
 
 from enginefarm.errors import InvalidDataset, TooLarge
-from enginefarm.views import TensorView
+from enginefarm.tensor import TensorView
 
 MAX_ARRAYS = 256
 MAX_RANK = 32
@@ -124,15 +123,26 @@ class NpzFile:
         return _described(name, header, member)
 
 
+class _MisplacedError(zipfile.BadZipFile, OSError):
+    """A place before the file; ``zipfile`` expects the second kind where it looks for one."""
+
+
 class _Guarded(io.BufferedIOBase):
     """A file from which a directory of any size is not read at once."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.seek, self.tell = stream.seek, stream.tell  # type: ignore[method-assign]
+        self.tell = stream.tell  # type: ignore[method-assign]
 
     def seekable(self) -> bool:
         return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        try:
+            return self._stream.seek(offset, whence)
+        except (OSError, OverflowError) as error:
+            message = "it names a place that is not in it"
+            raise _MisplacedError(message) from error
 
     def read(self, size: int | None = -1, /) -> bytes:
         wanted = _MAX_DIRECTORY_BYTES + 1 if size is None or size < 0 else size
@@ -142,24 +152,20 @@ class _Guarded(io.BufferedIOBase):
         return self._stream.read(wanted)
 
 
-def open_npz(path: Path, *, max_bytes: int, max_expanded_bytes: int) -> tuple[BinaryIO, NpzFile]:
-    """Open a file; the caller closes the stream.
+def open_npz(stream: BinaryIO, *, max_bytes: int, max_expanded_bytes: int) -> NpzFile:
+    """Read the directory of an open file; it stays the caller's.
 
     Raises:
         InvalidDataset: it is no ``.npz`` of plain arrays.
         TooLarge: it is above the limits.
     """
-    size = path.stat().st_size
+    size = stream.seek(0, io.SEEK_END)
     if size > max_bytes:
         raise too_large("A dataset", size, max_bytes)
-    stream = path.open("rb")
-    try:
-        _refuse_other_kinds(stream.read(len(_NPY)))
-        stream.seek(0)
-        return stream, NpzFile(stream, max_expanded_bytes=max_expanded_bytes)
-    except BaseException:
-        stream.close()
-        raise
+    stream.seek(0)
+    _refuse_other_kinds(stream.read(len(_NPY)))
+    stream.seek(0)
+    return NpzFile(stream, max_expanded_bytes=max_expanded_bytes)
 
 
 def _refuse_other_kinds(head: bytes) -> None:

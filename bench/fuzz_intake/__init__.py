@@ -1,0 +1,1 @@
+"""Send hostile uploads to a real API and count what becomes of them."""

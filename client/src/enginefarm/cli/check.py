@@ -1,0 +1,167 @@
+"""``enginefarm check``: all that is wrong with a model for its targets, before anything is built.
+
+Offline the rules speak at once, on this machine; the farm adds what only runtimes know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import JsonValue
+from rich.text import Text
+
+from enginefarm.cli import arguments
+from enginefarm.cli import submit_options as options
+from enginefarm.cli.display import follow, upload_progress
+from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.cli.grid import Column, Grid
+from enginefarm.cli.output import Json, clean, print_json, remark, say, stderr, stdout
+from enginefarm.cli.session import connect, settings_of, told_if_interrupted
+from enginefarm.client import FarmClient
+from enginefarm.client.local_model import require_model_file
+from enginefarm.errors import InvalidRequest
+from enginefarm.finding import Finding, Severity
+from enginefarm.preflight.alternatives import other_targets
+from enginefarm.preflight.check import check as by_rules
+from enginefarm.preflight.check import facts_or_finding, ordered, stops
+from enginefarm.preflight.subject import Subject
+from enginefarm.preflight.weights import look_at_weights
+from enginefarm.spec import BuildSpec
+from enginefarm.spec_errors import valid_spec
+from enginefarm.target import Target
+from enginefarm.views import BuildView
+
+Found = Mapping[str, Sequence[Finding]]
+_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
+
+
+def check(  # noqa: PLR0913 - one parameter for each option
+    ctx: typer.Context,
+    model: options.Model,
+    target: options.Targets,
+    *,
+    profile: options.Profiles = None,
+    option: options.Options = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no farm: the rules alone, on this machine.")
+    ] = False,
+    wait_for_node: options.WaitForNode = "0",
+    as_json: Json = False,
+) -> None:
+    """Tell all that is wrong with a model for its targets, and build nothing."""
+    targets = arguments.targets(target)
+    asked: dict[str, JsonValue] = {
+        "targets": [str(each) for each in targets],
+        "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
+        "options": arguments.options(option or []),
+        "wait_for_node": arguments.seconds(wait_for_node),
+        "until": "check",
+    }
+    spec = valid_spec({"model": f"sha256:{'0' * 64}", **asked})
+    alone = offline or settings_of(ctx).url is None
+    _require_there(model, alone=alone)
+    if alone:
+        found: Found = check_here(Path(model), targets, spec)
+    else:
+        with connect(ctx) as farm:
+            found = _by_farm(farm, model, asked)
+    _tell(found, alone=alone, as_json=as_json)
+    if any(stops(each) for each in found.values()):
+        raise typer.Exit(ExitCode.BAD_INPUT)
+
+
+def _require_there(model: str, *, alone: bool) -> None:
+    if not arguments.is_reference(model):
+        require_model_file(Path(model))
+    elif alone:
+        raise InvalidRequest(
+            "A model that the farm has cannot be checked without the farm.",
+            code="usage",
+            fix="Name an .onnx file, or leave out --offline.",
+        )
+
+
+def check_here(path: Path, targets: Sequence[Target], spec: BuildSpec) -> dict[str, list[Finding]]:
+    """Hold the rules against a model on this machine."""
+    facts = facts_or_finding(path)
+    if isinstance(facts, Finding):
+        return {str(target): [facts] for target in targets}
+    seen = look_at_weights(path, facts)
+    found = {}
+    for target in targets:
+        subject = Subject(facts, target, spec.profiles, spec.options.compile, seen=seen)
+        told = by_rules(subject)
+        others = other_targets(subject) if stops(told) else []
+        found[str(target)] = ordered([*told, *others])
+    return found
+
+
+def _by_farm(farm: FarmClient, model: str, asked: dict[str, JsonValue]) -> Found:
+    if arguments.is_reference(model):
+        digest = arguments.digest(model)
+    else:
+        with upload_progress(stderr(), Path(model).name) as sent:
+            digest = farm.models.upload(Path(model), sent=sent).digest
+    with told_if_interrupted("the farm may go on checking; see: enginefarm list"):
+        build, _ = farm.builds.submit(valid_spec({"model": digest, **asked}))
+        done = follow(farm, build.id, stderr())
+    return _found(done)
+
+
+def _found(build: BuildView) -> Found:
+    """Return what each target's check found; one that did not come to it says why."""
+    found: dict[str, list[Finding]] = {str(each.target): [] for each in build.targets}
+    for job in build.jobs:
+        told = found[str(job.target)]
+        told += job.findings
+        if job.failure is not None and not job.findings:
+            failure = job.failure
+            told.append(
+                Finding(
+                    severity=Severity.ERROR,
+                    code=failure.code,
+                    message=failure.message,
+                    why=failure.why,
+                    fix=failure.fix,
+                )
+            )
+    return found
+
+
+def _tell(found: Found, *, alone: bool, as_json: bool) -> None:
+    if as_json:
+        targets = {
+            target: [each.model_dump(mode="json") for each in told]
+            for target, told in found.items()
+        }
+        good = not any(stops(each) for each in found.values())
+        print_json({"ok": good, "offline": alone, "targets": targets})
+        return
+    for target, told in found.items():
+        if told:
+            stdout().print(_table(target, told))
+        else:
+            say(f"{target}: nothing is wrong")
+    if alone:
+        remark("by the rules alone; the farm also asks the runtimes and tries the model")
+
+
+def _table(target: str, told: Sequence[Finding]) -> Grid:
+    errors = sum(each.severity is Severity.ERROR for each in told)
+    head = f"{target}  {errors} errors, {len(told) - errors} other findings"
+    columns = (
+        Column("", head=True),
+        Column("code", head=True),
+        Column("what", free=True),
+        Column("where", free=True),
+        Column("what to do", free=True),
+    )
+    grid = Grid(columns, title=Text(head), framed=True)
+    for each in told:
+        what = " ".join(part for part in (each.message, each.why) if part)
+        severity = Text(str(each.severity), style=_STYLES[each.severity])
+        grid.add(severity, each.code, clean(what), clean(each.where), clean(each.fix))
+    return grid

@@ -1,0 +1,30 @@
+"""One finding for all nodes or tensors that have one fault, not one for each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from enginefarm.finding import Finding, Severity
+from enginefarm.preflight.subject import Subject
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of each key, in the order in which the keys came."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def refusal(subject: Subject, code: str, message: str, **said: str) -> Finding:
+    """Return an error, or a warning where the table was not made for the backend's version."""
+    table = subject.capabilities
+    if table.exact:
+        return Finding(severity=Severity.ERROR, code=code, message=message, **said)
+    why = said.pop("why", "")
+    told = f"{why} This is known of {table.label} {table.version}; the compiler decides.".strip()
+    return Finding(severity=Severity.WARNING, code=code, message=message, why=told, **said)

@@ -1,0 +1,132 @@
+"""Operators that a backend lacks, in ONNX's own domain and in others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from enginefarm.finding import Finding, at_nodes, warning_finding
+from enginefarm.preflight.facts import NodeFacts
+from enginefarm.preflight.origins import DATA_DEPENDENT
+from enginefarm.preflight.rules.grouping import grouped, refusal
+from enginefarm.preflight.subject import Rule, Subject
+
+_WITHOUT = "Export without it, or rewrite it with standard operators."
+_BEHIND = "Move the step (NMS, NonZero, …) behind the model."
+_QUANTIZED = "Submit with --allow restore-float, or send the float model that it was made from."
+_FIXES = {
+    **dict.fromkeys(DATA_DEPENDENT, _BEHIND),
+    **dict.fromkeys(
+        ("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"),
+        _QUANTIZED,
+    ),
+    "TfIdfVectorizer": "Keep text processing out of the model.",
+}
+_NEVER = 1 << 30
+_FRAGILE = frozenset({"Attention"})
+
+
+def _used(subject: Subject) -> dict[tuple[str, str], list[NodeFacts]]:
+    """Return the nodes by operator, but for operators that the model defines itself."""
+    own = subject.facts.functions
+    nodes = subject.facts.graph.every_node()
+    return grouped(((n.domain, n.op), n) for n in nodes if (n.domain, n.op) not in own)
+
+
+def missing_operators(subject: Subject) -> Iterator[Finding]:
+    """Operators of ONNX that the backend has no code for, wherever they stand."""
+    table = subject.capabilities
+    for (domain, op), nodes in _used(subject).items():
+        late = subject.facts.opset >= table.missing_from.get(op, _NEVER)
+        if domain or (op not in table.missing and not late):
+            continue
+        data = op in DATA_DEPENDENT
+        found = refusal(
+            subject,
+            "data_dependent_shape" if data else "unsupported_operator",
+            f"{table.label} has no operator {op}{f' of opset {subject.facts.opset}' * late}.",
+            why="How large its output is depends on values, which this compiler cannot build."
+            if data
+            else "",
+            fix=_FIXES.get(op, _WITHOUT),
+        )
+        yield at_nodes(found, [node.label for node in nodes], op)
+    yield from _inside_functions(subject)
+
+
+def _inside_functions(subject: Subject) -> Iterator[Finding]:
+    """Operators that stand only in functions that the model defines."""
+    table = subject.capabilities
+    outside = {node.op for node in subject.facts.graph.every_node() if not node.domain}
+    for op in sorted(table.missing & (subject.facts.scan.op_types.keys() - outside)):
+        if ("", op) not in subject.facts.functions:
+            yield refusal(
+                subject,
+                "unsupported_operator",
+                f"{table.label} has no operator {op}.",
+                where="inside a function of the model",
+                fix=_FIXES.get(op, _WITHOUT),
+            ).model_copy(update={"operator": op})
+
+
+def other_domains(subject: Subject) -> Iterator[Finding]:
+    """Operators of domains that the backend does not have, or only in part."""
+    table = subject.capabilities
+    for (domain, op), nodes in _used(subject).items():
+        known = table.other_domains.get(domain, frozenset())
+        if not domain or known is None or op in known:
+            continue
+        labels = [node.label for node in nodes]
+        if (
+            table.knows_by_name
+            and domain not in table.other_domains
+            and _is_onnx(op, table.missing)
+        ):
+            yield at_nodes(
+                warning_finding(
+                    "operator_mistaken",
+                    f"{table.label} takes {domain}::{op} for ONNX's own {op}.",
+                    why="It looks at an operator's name and not at its domain.",
+                    fix="Compare the engine with the original, or give the operator another name.",
+                ),
+                labels,
+                op,
+            )
+            continue
+        found = refusal(
+            subject,
+            "unsupported_operator",
+            f"{table.label} has no operator {op}: it is of the domain {domain}.",
+            why="Nodes have only the plugins that their operator has installed; none is ever loaded"
+            " from an upload.",
+            fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else _WITHOUT,
+        )
+        yield at_nodes(found, labels, op)
+
+
+def _quantized(op: str) -> bool:
+    return op.startswith(("QLinear", "DynamicQuantize", "MatMulInteger", "Quantize"))
+
+
+def _is_onnx(op: str, missing: frozenset[str]) -> bool:
+    from enginefarm.preflight.tables.onnx_names import OPERATORS
+
+    return op in OPERATORS and op not in missing
+
+
+def fragile_operators(subject: Subject) -> Iterator[Finding]:
+    """Operators that this compiler knows and often fails on."""
+    table = subject.capabilities
+    for (domain, op), nodes in _used(subject).items():
+        if table.label == "TensorRT-RTX" and not domain and op in _FRAGILE:
+            yield at_nodes(
+                warning_finding(
+                    "operator_fragile",
+                    f"{table.label} builds few forms of the operator {op}, and may crash on it.",
+                    fix="Export with opset 22 or older, which writes it out as MatMul and Softmax.",
+                ),
+                [node.label for node in nodes],
+                op,
+            )
+
+
+RULES: tuple[Rule, ...] = (missing_operators, other_domains, fragile_operators)

@@ -1,0 +1,1 @@
+"""Reading what strangers send, in short-lived processes that hold nothing worth stealing."""

@@ -1,0 +1,84 @@
+"""Datasets: named arrays in one ``.npz``, every value looked at, a piece at a time.
+
+The first dimension of every array counts the samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import BinaryIO
+
+import numpy as np
+
+from enginefarm.errors import InvalidDataset
+from intake.findings import DatasetFound
+from intake.npz import Array, NpzFile, open_npz
+
+
+def scan_npz(
+    stream: BinaryIO, *, max_bytes: int = 1 << 30, max_expanded_bytes: int = 4 << 30
+) -> DatasetFound:
+    """Look at every value of an open ``.npz`` file, holding only a piece of it at a time.
+
+    Raises:
+        TooLarge: it is above a limit, packed or unpacked.
+        InvalidDataset: ``dataset_not_npz``, ``dataset_pickled``, ``dataset_name``,
+            ``dataset_empty``, ``dataset_dtype``, ``dataset_non_finite``, ``dataset_ragged``.
+    """
+    file = open_npz(stream, max_bytes=max_bytes, max_expanded_bytes=max_expanded_bytes)
+    samples = _samples(file.arrays)
+    for array in file.arrays:
+        _look_at_values(file, array)
+    return DatasetFound(arrays=[array.view() for array in file.arrays], samples=samples)
+
+
+def _samples(arrays: Sequence[Array]) -> int:
+    for array in arrays:
+        if not array.shape:
+            raise InvalidDataset(
+                f"Array {array.name[:80]!r} is a single value.",
+                code="dataset_ragged",
+                why="The first dimension counts the samples.",
+                fix="Give a value for each sample: numpy.full(samples, value).",
+                array=array.name[:80],
+            )
+    counts = {array.shape[0] for array in arrays}
+    if len(counts) > 1:
+        said = ", ".join(f"{array.name[:40]} {array.shape[0]}" for array in arrays[:8])
+        raise InvalidDataset(
+            f"The arrays have different numbers of samples: {said}.",
+            code="dataset_ragged",
+            why="The first dimension counts the samples.",
+            fix="Stack the same samples, in the same order, in every array.",
+        )
+    empty = next((array for array in arrays if 0 in array.shape), None)
+    if empty is not None:
+        raise InvalidDataset(
+            f"Array {empty.name[:80]!r} is empty: its shape is {list(empty.shape)}.",
+            code="dataset_empty",
+            fix="Save at least one sample for each input.",
+            array=empty.name[:80],
+        )
+    return counts.pop()
+
+
+def _look_at_values(file: NpzFile, array: Array) -> None:
+    seen = 0
+    for piece in file.pieces(array):
+        if array.dtype.kind == "f":
+            finite = np.isfinite(piece)
+            if not finite.all():
+                _refuse_value(array, seen + int(np.argmin(finite)), piece[np.argmin(finite)])
+        seen += piece.size
+
+
+def _refuse_value(array: Array, flat: int, value: np.floating) -> None:
+    index = array.index(flat)
+    raise InvalidDataset(
+        f"Array {array.name[:80]!r} holds {value} at {index}.",
+        code="dataset_non_finite",
+        why="A single NaN or infinity makes every comparison meaningless.",
+        fix=f"Remove or mend sample {index[0]}.",
+        array=array.name[:80],
+        index=list(index),
+    )

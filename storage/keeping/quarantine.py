@@ -1,0 +1,94 @@
+"""The engines of quarantined artifacts; manifest, report and attestation stay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, delete, func, select, tuple_
+
+from enginefarm.manifest import REPORT_TYPE, read_manifest
+from enginefarm.state import ArtifactState
+from storage import catalogue
+from storage.database import Session, now
+from storage.keeping import results
+from storage.keeping.released import makers, release
+from storage.models import Artifact, ArtifactFile
+from storage.retention import Rule, Thing
+
+_KEY = (Artifact.created_at, Artifact.tenant_id, Artifact.digest)
+
+
+def page(
+    session: Session, before: datetime, after: tuple[object, ...] | None, limit: int
+) -> Sequence[Thing]:
+    """Return the quarantined artifacts with an engine that were made before a moment."""
+    query = _with_engine().where(Artifact.created_at < before).order_by(*_KEY).limit(limit)
+    if after is not None:
+        query = query.where(tuple_(*_KEY) > after)
+    return [_thing(session, row) for row in session.execute(query)]
+
+
+def again(session: Session, thing: Thing) -> Thing | None:
+    """Look at an artifact anew."""
+    _, tenant_id, digest = thing.key
+    query = _with_engine().where(Artifact.tenant_id == tenant_id, Artifact.digest == digest)
+    row = session.execute(query.with_for_update()).one_or_none()
+    return None if row is None else _thing(session, row)
+
+
+def remove(session: Session, thing: Thing) -> None:
+    """Remove an artifact's engine; whoever asks for it is told when."""
+    _, tenant_id, digest = thing.key
+    artifact = session.get_one(Artifact, (tenant_id, digest))
+    artifact.engine_expired_at = now()
+    engines = _engines(artifact.manifest)
+    session.execute(
+        delete(ArtifactFile).where(
+            ArtifactFile.tenant_id == tenant_id,
+            ArtifactFile.artifact_digest == digest,
+            ArtifactFile.blob_digest.in_(list(engines)),
+        )
+    )
+    for engine in engines:
+        if not _named_elsewhere(session, thing.tenant_id, engine):
+            results.expire(session, makers(session, engine, thing.tenant_id))
+        catalogue.note_expired(
+            session, thing.tenant_id, "blobs", engine, name=thing.name, rule=thing.rule
+        )
+    release(session, thing.tenant_id, list(engines))
+
+
+def _engines(manifest: bytes) -> dict[str, int]:
+    """Return the digests and sizes of all files but config and report."""
+    layers = read_manifest(manifest).layers
+    return {row.digest: row.size for row in layers if row.media_type != REPORT_TYPE}
+
+
+def _named_elsewhere(session: Session, tenant_id: str, digest: str) -> bool:
+    query = select(func.count()).where(
+        ArtifactFile.tenant_id == tenant_id, ArtifactFile.blob_digest == digest
+    )
+    return bool(session.scalar(query))
+
+
+def _with_engine() -> Select[*tuple[Any, ...]]:
+    return select(*_KEY, Artifact.manifest).where(
+        Artifact.state == ArtifactState.QUARANTINED, Artifact.engine_expired_at.is_(None)
+    )
+
+
+def _thing(session: Session, row: Row[*tuple[Any, ...]]) -> Thing:
+    engines = _engines(row.manifest)
+    made = [job for digest in engines for job in makers(session, digest, row.tenant_id)]
+    thing = Thing(
+        rule=Rule.QUARANTINED,
+        tenant_id=row.tenant_id,
+        key=(row.created_at, row.tenant_id, row.digest),
+        name=row.digest,
+        since=row.created_at,
+    )
+    found = results.with_builds(session, thing, [job.build_id for job in made])
+    return replace(found, size=sum(engines.values()))

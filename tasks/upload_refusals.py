@@ -1,0 +1,67 @@
+"""Why parts of an upload are not taken: each refusal says what, why and what to do."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from enginefarm.errors import Conflict, InvalidRequest
+from enginefarm.state import UploadState
+from enginefarm.upload import AskedPart
+from storage.models import Upload
+from tasks.part_plan import part_count, part_size
+
+
+def require_open(row: Upload) -> None:
+    """Refuse what only an open upload can take."""
+    if row.state is not UploadState.OPEN:
+        raise Conflict(
+            f"The upload is {row.state}.",
+            code="upload_not_open",
+            why="Only an open upload takes parts.",
+            fix="Declare another one, POST /v1/uploads, to send the model again.",
+            state=row.state,
+        )
+
+
+def require_part(row: Upload, part: AskedPart) -> None:
+    """Refuse a part that the upload does not have, or that need not be sent."""
+    known = part.file < len(row.files)
+    if known and row.files[part.file]["present"]:
+        why = "The tenant has the bytes of this file already."
+    elif not known:
+        why = f"The upload has {len(row.files)} files, counted from 0."
+    elif part.number > part_count(row.files[part.file]):
+        why = f"The file has {part_count(row.files[part.file])} parts, counted from 1."
+    else:
+        return
+    raise InvalidRequest(
+        f"There is no part {part.number} of file {part.file} to send.",
+        code="no_such_part",
+        why=why,
+        fix="Take files and part numbers from GET /v1/uploads/{id}.",
+    )
+
+
+def wrong_size(row: Upload, part: AskedPart, size: int) -> InvalidRequest:
+    """Return the refusal of a part that is too short or too long."""
+    wanted = part_size(row.files[part.file], part.number)
+    return InvalidRequest(
+        f"Part {part.number} of file {part.file} has {size} bytes; {wanted} belong there.",
+        code="part_size",
+        why=f"Part n of the file begins at (n - 1) * {row.files[part.file]['part_bytes']}.",
+        fix="Send exactly these bytes as the body.",
+        expected=wanted,
+        actual=size,
+    )
+
+
+def incomplete(missing: dict[str, JsonValue]) -> Conflict:
+    """Return the refusal to complete what is not all here."""
+    count = sum(number for number in missing.values() if isinstance(number, int))
+    return Conflict(
+        f"{count} parts of the upload are missing.",
+        code="upload_incomplete",
+        why=f"They belong to {', '.join(list(missing)[:5])}.",
+        fix="Send the parts that GET /v1/uploads/{id} does not list, then complete it again.",
+        missing=missing,
+    )

@@ -1,0 +1,92 @@
+"""Every kind of model that has hurt somebody gets the answer that it must get, for each target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.hostile import CASES
+from bench.hostile.made import Case
+from enginefarm.finding import Finding, Severity
+from enginefarm.preflight.alternatives import other_targets
+from enginefarm.preflight.check import check, facts_or_finding
+from enginefarm.preflight.facts import ModelFacts
+from enginefarm.preflight.subject import Subject
+from enginefarm.preflight.weights import look_at_weights
+from enginefarm.state import Stage
+from enginefarm.target import Target
+from tests.contract.backends.bench import Bench, found
+
+EACH = [(case, target) for case in CASES for target in case.expected]
+# One of each kind goes through the real stages as well.
+BUILT = (
+    "one name for two tensors",
+    "a weight of int16",
+    "a slice without axes",
+    "fp8",
+    "a choice within a choice",
+    "a loop that grows",
+    "TopK of 5000",
+    "Resize with antialiasing",
+    "axes from an input",
+    "an input that is a size",
+    "a batch baked in",
+    "a zero point",
+)
+
+
+def findings(case: Case, target: str, folder: Path) -> list[Finding]:
+    path = case.write(folder)
+    facts = facts_or_finding(path)
+    if isinstance(facts, Finding):
+        return [facts]
+    seen = look_at_weights(path, facts)
+    return check(Subject(facts, Target.parse(target), case.profiles, seen=seen))
+
+
+@pytest.mark.parametrize(
+    ("case", "target"), EACH, ids=[f"{case.name}-{target}" for case, target in EACH]
+)
+def test_the_rules_alone_say_what_must_be_said(case: Case, target: str, tmp_path: Path) -> None:
+    told = findings(case, target, tmp_path)
+    errors = [each.code for each in told if each.severity is Severity.ERROR]
+    if case.expected[target] is None:
+        assert errors == []
+    else:
+        assert case.expected[target] in errors
+    for each in told:
+        assert each.message.endswith(".")
+        assert each.fix or each.severity is Severity.NOTE
+
+
+@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("backend", ["onnxruntime", "tensorrt-rtx"])
+def test_the_stage_and_a_real_build_agree_with_the_rules(
+    backend: str, name: str, tmp_path: Path
+) -> None:
+    there = next((each for each in found().backends if each.name == backend), None)
+    if there is None:
+        pytest.skip(f"{backend} does not load here")
+    arch = "sm_86" if "sm_86" in there.builds else there.builds[0]
+    case = next(each for each in CASES if each.name == name)
+    expected = case.expected[f"{backend}@{arch}"]
+    path = case.write(tmp_path / "model")
+    profiles = [
+        {name: shapes.model_dump() for name, shapes in profile.items()} for profile in case.profiles
+    ]
+    bench = Bench(there, arch, tmp_path)
+    assert bench.run(Stage.CHECK, path, profiles=profiles).code == expected
+    built = bench.run(Stage.COMPILE, path, profiles=profiles).code
+    assert built is None if expected is None else built is not None or backend == "onnxruntime"
+
+
+def test_a_refusal_names_the_targets_that_can(tmp_path: Path) -> None:
+    case = next(each for each in CASES if each.name == "fp8")
+    facts = facts_or_finding(case.write(tmp_path))
+    assert isinstance(facts, ModelFacts)
+    subject = Subject(facts, Target.parse("tensorrt-rtx@sm_86"), case.profiles)
+    (note,) = other_targets(subject)
+    assert note.code == "other_targets"
+    assert "tensorrt-rtx@sm_89" in note.message
+    assert "tensorrt-rtx@sm_75" not in note.message

@@ -1,0 +1,123 @@
+"""A node that loses the control plane: it works on for its lease, and not a moment longer."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import httpx
+import psutil
+import pytest
+
+from tests.e2e.builds import LONG, ONCE, model_of, published, rows, submit
+from tests.e2e.conftest import wait_until
+from tests.e2e.parts import NODE, Parts
+from tests.e2e.wire import Way
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("parts")]
+LEASE_S = 4.0
+ENDLESS = {"benchmark": {"min_duration_ms": 300_000, "max_duration_ms": 300_000}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _short_leases(_parts: Parts) -> Iterator[None]:
+    """Let the API give short leases."""
+    with _parts.api_with(lease_s=LEASE_S):
+        yield
+
+
+def attempts(parts: Parts, build: str) -> list[tuple[str, str | None]]:
+    """Return the end of each attempt at a build's benchmark, and the failure's code."""
+    question = (
+        "SELECT attempts.state, attempts.failure->>'code' FROM attempts "
+        "JOIN jobs ON jobs.id = job_id WHERE build_id = :b AND stage = 'benchmark' ORDER BY number"
+    )
+    return [(row[0], row[1]) for row in rows(parts, question, b=build)]
+
+
+def measuring(
+    parts: Parts, options: Mapping[str, object] = LONG
+) -> tuple[str, list[psutil.Process]]:
+    """Return a build whose benchmark runs, and the processes in which it does."""
+    build = submit(parts, model_of(parts), options)
+
+    def probe() -> list[psutil.Process] | None:
+        return (attempts(parts, build) and parts.children()) or None
+
+    return build, wait_until("the benchmark", 90, probe)
+
+
+@contextmanager
+def standing(processes: list[psutil.Process]) -> Iterator[None]:
+    """Let processes stand still while the block runs."""
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.send_signal(signal.SIGCONT)
+
+
+def test_a_road_that_is_cut_for_less_than_a_lease_costs_nothing(parts: Parts) -> None:
+    build, _ = measuring(parts)
+    with parts.road.made(Way.CUT):
+        said = parts.place.log(NODE).read_text().count("lease_beat_missed")
+        wait_until(
+            "a beat that is missed",
+            30,
+            lambda: parts.place.log(NODE).read_text().count("lease_beat_missed") > said or None,
+        )
+
+    assert published(parts, build) == ONCE
+    assert attempts(parts, build) == [("succeeded", None)]
+
+
+@pytest.mark.parametrize("way", [Way.CUT, Way.SILENT])
+def test_a_node_whose_road_is_away_for_a_lease_frees_the_device_without_being_told(
+    parts: Parts, way: Way
+) -> None:
+    build, children = measuring(parts, ENDLESS)
+    with parts.road.made(way):
+        wait_until("the end of the child", 30, lambda: over(children) or None)
+        wait_until("the end of the lease", 30, lambda: lapsed(parts, build))
+
+    again = [("failed", "node_lost"), ("running", None)]
+    wait_until("another attempt", 60, lambda: attempts(parts, build) == again or None)
+    with parts.http() as http:
+        http.post(f"/v1/builds/{build}/cancel").raise_for_status()
+
+
+def lapsed(parts: Parts, build: str) -> bool | None:
+    """Tell whether the farm has taken the job from its node."""
+    return attempts(parts, build)[:1] == [("failed", "node_lost")] or None
+
+
+def test_what_a_node_says_after_its_lease_is_refused(parts: Parts) -> None:
+    build, children = measuring(parts)
+    (slot,) = {child.ppid() for child in children}
+    with standing([psutil.Process(slot)]):
+        wait_until("the end of the child", 60, lambda: over(children) or None)
+        wait_until("the end of the lease", 60, lambda: lapsed(parts, build))
+        before = refusals(parts)
+    # It wakes with a result in its hands, and a lease that is another's by now.
+
+    assert published(parts, build) == ONCE
+    assert attempts(parts, build) == [("failed", "node_lost"), ("succeeded", None)]
+    assert refusals(parts) > before
+
+
+def refusals(parts: Parts) -> int:
+    """Return how often the API has refused what a node said of a job."""
+    lines = parts.place.log("api").read_text().splitlines()
+    told = [json.loads(line) for line in lines if '"/worker/v1/jobs/' in line]
+    return sum(line.get("status") == httpx.codes.CONFLICT for line in told)
+
+
+def over(children: list[psutil.Process]) -> bool:
+    """Tell whether processes have ended, noticed by their parent or not."""
+    return all(
+        not child.is_running() or child.status() == psutil.STATUS_ZOMBIE for child in children
+    )

@@ -1,0 +1,67 @@
+"""While the farm itself was away nobody could report: for a while that is held against nobody."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from enginefarm.state import JobState, Stage
+from storage import pulses
+from storage.database import now
+from storage.models import Pulse
+from tasks.reconciler import reconcile
+from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.scene import Scene
+
+
+@pytest.mark.parametrize("part", ["api", "reconciler"])
+def test_a_lease_that_ran_out_while_the_farm_was_away_may_still_be_reported_for(
+    scene: Scene, node: FakeNode, part: str
+) -> None:
+    build_id = scene.submit()
+    job = scene.job(build_id, Stage.REPAIR)
+    work = node.take(job)
+    scene.age(job, "lease_until", 1)
+    with scene.farm.database.transaction() as session:
+        session.add(Pulse(part=part, beat_at=now() - timedelta(hours=1)))
+    reconcile(scene.farm)
+    with scene.farm.database.transaction() as session:
+        pulses.beat(session, part, 20)
+    reconcile(scene.farm)
+    assert scene.job(build_id, Stage.REPAIR).state is JobState.RUNNING
+
+    node.tell(work, node.done(work))
+    scene.settle()
+    job = scene.job(build_id, Stage.REPAIR)
+    assert (job.state, job.attempt, job.failures) == (JobState.SUCCEEDED, 1, 0)
+
+
+def test_who_does_not_report_in_the_grace_is_run_again_and_nobody_charged(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    job = scene.job(build_id, Stage.REPAIR)
+    node.take(job)
+    scene.age(job, "lease_until", 3600)
+    with scene.farm.database.transaction() as session:
+        long_ago, back = now() - timedelta(hours=2), now() - timedelta(minutes=2)
+        session.add(Pulse(part="api", beat_at=now(), away_from=long_ago, back_at=back))
+    reconcile(scene.farm)
+
+    job = scene.job(build_id, Stage.REPAIR)
+    assert (job.attempt, job.failures) == (2, 0)
+
+
+def test_a_lease_that_ran_out_before_the_farm_was_away_counts(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    job = scene.job(build_id, Stage.REPAIR)
+    node.take(job)
+    scene.age(job, "lease_until", 7200)
+    with scene.farm.database.transaction() as session:
+        left, back = now() - timedelta(hours=1), now() - timedelta(minutes=2)
+        session.add(Pulse(part="api", beat_at=now(), away_from=left, back_at=back))
+    reconcile(scene.farm)
+
+    job = scene.job(build_id, Stage.REPAIR)
+    assert (job.attempt, job.failures) == (2, 1)

@@ -1,0 +1,171 @@
+"""What an operator does not keep goes when its time is over; what somebody needs stays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from sqlalchemy import event, select, text
+
+from enginefarm.state import ArtifactState, BuildState, JobState, Stage
+from storage import artifacts, builds, catalogue, events
+from storage.database import now
+from storage.keeping import SHELVES
+from storage.models import Artifact, Attempt, Blob, Job
+from storage.retention import Rule, Terms
+from tasks.cancel import cancel
+from tests.integration.tasks.ageing import let_pass
+from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.kept import DAY, has, keep, outputs, published, sweep
+from tests.integration.tasks.scene import Scene
+
+
+def test_an_old_log_goes_and_its_attempt_says_so(scene: Scene, node: FakeNode) -> None:
+    build_id = published(scene, node)
+    job = scene.job(build_id, Stage.COMPILE)
+    log = scene.attempts(job)[0].log_digest
+    assert log is not None
+    keep(scene.farm)
+    assert has(scene, log)
+    let_pass(scene.farm, 31 * DAY)
+    keep(scene.farm, Terms({Rule.LOGS: 30}))
+    sweep(scene.farm)
+
+    (attempt,) = scene.attempts(job)
+    assert attempt.log_expired_at is not None
+    assert (attempt.state, attempt.log_tail) == (JobState.SUCCEEDED, "")
+    assert scene.bucket.head(log) is None
+    digest = (scene.job(build_id, Stage.PUBLISH).result or {})["artifact"]
+    assert scene.verified(digest).digest == digest
+
+
+def test_the_result_of_a_build_that_failed_goes_and_the_cache_forgets_it(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    scene.do(node, build_id, Stage.REPAIR)
+    scene.do(node, build_id, Stage.COMPILE)
+    cancel(scene.farm, scene.tenant_id, build_id)
+    (engine,) = outputs(scene, build_id)
+    let_pass(scene.farm, 29 * DAY)
+    keep(scene.farm)
+    assert has(scene, engine)
+    let_pass(scene.farm, 2 * DAY)
+    keep(scene.farm, Terms({Rule.RESULTS: 30}))
+    sweep(scene.farm)
+
+    assert not has(scene, engine)
+    assert scene.bucket.head(engine) is None
+    assert scene.job(build_id, Stage.COMPILE).result_expired_at is not None
+    second = published(scene, node)
+    assert scene.job(second, Stage.COMPILE).cached_from is None
+    assert scene.state(second) is BuildState.SUCCEEDED
+
+
+def test_a_result_that_a_build_under_way_took_from_the_cache_stays(
+    scene: Scene, node: FakeNode
+) -> None:
+    first = scene.submit()
+    scene.do(node, first, Stage.REPAIR)
+    scene.do(node, first, Stage.COMPILE)
+    cancel(scene.farm, scene.tenant_id, first)
+    second = scene.submit()
+    assert scene.job(second, Stage.COMPILE).cached_from == scene.job(first, Stage.COMPILE).id
+    let_pass(scene.farm, 31 * DAY)
+    keep(scene.farm)
+    sweep(scene.farm)
+    scene.run(node, second)
+    scene.publish()
+
+    assert scene.state(second) is BuildState.SUCCEEDED
+    let_pass(scene.farm, 62 * DAY)
+    keep(scene.farm)
+    sweep(scene.farm)
+    digest = (scene.job(second, Stage.PUBLISH).result or {})["artifact"]
+    for file in scene.verified(digest).manifest.layers:
+        scene.bucket.confirm(file.digest, file.size)
+
+
+def test_a_quarantined_engine_goes_and_manifest_and_report_stay(
+    scene: Scene, node: FakeNode
+) -> None:
+    node.cosine = 0.5
+    build_id = published(scene, node, gates=[{"metric": "cosine", "at_least": 0.9}])
+    (engine,) = outputs(scene, build_id)
+    let_pass(scene.farm, 31 * DAY)
+    keep(scene.farm, Terms({Rule.RESULTS: 30}))
+    assert has(scene, engine), "the rule of results is not that of quarantined engines"
+    keep(scene.farm, Terms({Rule.QUARANTINED: 30}))
+    sweep(scene.farm)
+
+    assert not has(scene, engine)
+    with scene.farm.database.transaction() as session:
+        (row,) = session.scalars(select(Artifact)).all()
+        named = artifacts.get(session, scene.tenant_id, row.digest)
+        gone = catalogue.expired(session, scene.tenant_id, "blobs", engine)
+    assert (named.state, named.engine_expired_at is None) == (ArtifactState.QUARANTINED, False)
+    assert gone is not None
+    assert gone.name == row.digest
+    assert has(scene, row.digest)
+    again = scene.submit(gates=[{"metric": "cosine", "at_least": 0.9}])
+    assert scene.job(again, Stage.REPAIR).state is JobState.QUEUED
+    assert scene.job(again, Stage.COMPILE).cached_from is None
+
+
+def test_events_go_and_their_numbers_are_not_given_again(scene: Scene, node: FakeNode) -> None:
+    build_id = published(scene, node)
+    last = scene.build(build_id).event_seq
+    let_pass(scene.farm, 31 * DAY)
+    keep(scene.farm)
+
+    assert scene.events(build_id) == []
+    build = scene.build(build_id)
+    assert (build.event_seq, build.events_expired_at is None) == (last, False)
+    with scene.farm.database.transaction() as session:
+        events.add(session, builds.get(session, scene.tenant_id, build_id), "build", {})
+    assert [row.seq for row in scene.events(build_id)] == [last + 1]
+
+
+def test_no_terms_remove_nothing(scene: Scene, node: FakeNode) -> None:
+    published(scene, node)
+    let_pass(scene.farm, 10_000 * DAY)
+
+    def rows() -> list[int]:
+        with scene.farm.database.transaction() as session:
+            return [len(session.scalars(select(kind)).all()) for kind in (Blob, Job, Attempt)]
+
+    there = rows()
+    keep(scene.farm, Terms())
+    sweep(scene.farm)
+    assert rows() == there
+
+
+_WORKED_ON = {
+    Rule.LOGS: "attempts",
+    Rule.RESULTS: "builds",
+    Rule.QUARANTINED: "artifacts",
+    Rule.MODELS: "models",
+    Rule.DATASETS: "datasets",
+    Rule.EVENTS: "builds",
+}
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_what_is_due_is_found_by_an_index(scene: Scene, rule: Rule) -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def note(_con: object, _cur: object, statement: str, values: object, *_more: object) -> None:
+        asked.append((statement, values))
+
+    with scene.farm.database.transaction() as session:
+        connection = session.connection()
+        event.listen(connection, "before_cursor_execute", note)
+        SHELVES[rule].page(session, now(), None, 10)
+        event.remove(connection, "before_cursor_execute", note)
+        session.execute(text("SET LOCAL enable_seqscan = off"))
+        statement, values = asked[0]
+        plan = connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars().all()
+
+    table = _WORKED_ON[rule]
+    assert not [line for line in plan if f"Seq Scan on {table}" in line], "\n".join(plan)
+    assert any(f"on {table}" in line and "Index" in line for line in plan), "\n".join(plan)

@@ -1,0 +1,137 @@
+"""``check`` says all that is wrong at once, alone or with a farm; its exit code sums it up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx import TensorProto, helper
+
+import enginefarm
+from bench.hostile.made import model, tensor
+from enginefarm.cli.app import invoke
+from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.finding import Finding, Severity
+from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.views import TargetView
+from tests.unit.client.support.server import Handler, LoopbackFarm
+from tests.unit.client.support.views import CPU, MODEL, build, event, job
+
+ALONE = ("--offline", "--profile", "x=1x16:4x16:8x16")
+REFUSED = Finding(
+    severity=Severity.ERROR,
+    code="unsupported_operator",
+    message="There is no operator Foo.",
+    where="node_7",
+    fix="Export without it.",
+)
+
+
+def written(folder: Path, *nodes: Any) -> str:  # noqa: ANN401 - onnx's own
+    path = folder / "model.onnx"
+    made = model(nodes, weights=[tensor("axis", TensorProto.INT64, [1], [0])])
+    path.write_bytes(made.SerializeToString())
+    return str(path)
+
+
+def test_a_model_that_is_right_ends_well(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
+    assert invoke(["check", path, "-t", "onnxruntime@cpu", *ALONE]) == ExitCode.OK
+    said = capsys.readouterr()
+    assert said.out == "onnxruntime@cpu: nothing is wrong\n"
+    assert "by the rules alone" in said.err
+    assert farm_env.seen == []
+
+
+def test_all_that_is_wrong_is_told_for_each_target(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(
+        tmp_path,
+        helper.make_node("Det", ["x"], ["a"], name="first"),
+        helper.make_node("BitwiseNot", ["b"], ["c"], name="second"),
+        helper.make_node("Relu", ["x"], ["y"]),
+    )
+    targets = "onnxruntime@cpu,tensorrt-rtx@sm_89"
+    line = ["check", path, "-t", targets, "--offline", "--json"]
+    assert invoke(line) == ExitCode.BAD_INPUT
+    said = json.loads(capsys.readouterr().out)
+    assert (said["ok"], said["offline"]) == (False, True)
+    codes = {
+        target: {(each["code"], each["where"]) for each in rows}
+        for target, rows in said["targets"].items()
+    }
+    assert ("unsupported_operator", "first") in codes["tensorrt-rtx@sm_89"]
+    assert ("unsupported_operator", "second") in codes["tensorrt-rtx@sm_89"]
+    for target in said["targets"]:
+        assert ("invalid_graph", "b") in codes[target]
+        assert ("profile_required", "x") in codes[target]
+
+
+def test_a_file_that_is_no_model_is_told_for_every_target(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"")
+    line = ["check", str(path), "-t", "onnxruntime@cpu,tensorrt-rtx@sm_86", "--offline"]
+    assert invoke(line) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().out.count("empty_file") == 2
+
+
+def test_a_digest_needs_a_farm(farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["check", MODEL, "-t", "onnxruntime@cpu", "--offline"]) == ExitCode.USAGE
+    assert "without the farm" in capsys.readouterr().err
+
+
+def test_without_numpy_the_weights_are_said_to_be_unseen(tmp_path: Path) -> None:
+    path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
+    code = (
+        "import sys\n"
+        "for name in ('numpy', 'onnx', 'onnxruntime'): sys.modules[name] = None\n"
+        "from enginefarm.cli.app import invoke\n"
+        f"sys.exit(invoke(['check', {path!r}, '-t', 'onnxruntime@cpu', *{ALONE!r}, '--json']))\n"
+    )
+    root = Path(enginefarm.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == ExitCode.OK, done.stderr
+    (row,) = json.loads(done.stdout)["targets"]["onnxruntime@cpu"]
+    assert row["code"] == "weights_not_checked"
+
+
+def test_the_farm_is_asked_to_stop_after_the_check_and_its_findings_are_shown(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bodies: list[dict[str, Any]] = []
+    failed = job(Stage.CHECK, JobState.FAILED, findings=[REFUSED])
+    target = TargetView(
+        target=CPU, state=JobState.FAILED, artifact=None, artifact_state=None, cached=False,
+        failure=None,
+    )  # fmt: skip
+    done = build(BuildState.FAILED, [failed], [target])
+
+    def answer(handler: Handler) -> None:
+        bodies.append(json.loads(handler.body()))
+        handler.reply(201, done.model_dump_json().encode())
+
+    farm_env.routes["/v1/builds"] = answer
+    farm_env.routes["/v1/builds/bld_1"] = lambda handler: handler.reply(
+        200, done.model_dump_json().encode()
+    )
+    told = event(1, "build", {"state": done.state})
+    body = f"id: {told.id}\ndata: {told.model_dump_json()}\n\n".encode()
+    farm_env.routes["/v1/builds/bld_1/events"] = lambda handler: handler.reply(
+        200, body, {"Content-Type": "text/event-stream"}
+    )
+    assert invoke(["check", MODEL, "-t", "onnxruntime@cpu"]) == ExitCode.BAD_INPUT
+    assert bodies[0]["until"] == "check"
+    said = capsys.readouterr().out
+    for words in ("unsupported_operator", "There is no operator Foo.", "node_7"):
+        assert words in said

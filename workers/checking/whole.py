@@ -1,0 +1,54 @@
+"""The check stage: the pure rules, then all that needs a runtime, as one list without repetitions.
+
+Nothing stops at the first error where something later can still speak. Only a file that cannot be
+read, and a job that certainly has too little memory, leave the runtime unasked.
+"""
+
+from __future__ import annotations
+
+from enginefarm.finding import Finding
+from enginefarm.preflight.alternatives import other_targets
+from enginefarm.preflight.check import check, facts_or_finding, ordered, stops
+from enginefarm.preflight.subject import Room, Subject
+from enginefarm.preflight.weights import look_at_weights
+from workers.backends import graph
+from workers.backends.base import Backend, ModelSource, ProgressSink
+from workers.checking.merging import merged
+from workers.checking.trials import try_original
+
+__all__ = ["check_model"]
+
+
+def check_model(
+    source: ModelSource, backend: Backend, room: Room, sink: ProgressSink
+) -> list[Finding]:
+    """Return all that is wrong with a model for a target, and what is worth knowing.
+
+    Raises:
+        JobFailed: the node itself lacks what it said it had.
+    """
+    sink.report(0.1, "reading the model")
+    facts = facts_or_finding(source.path)
+    if isinstance(facts, Finding):
+        return [facts]
+    subject = Subject(
+        facts,
+        source.target,
+        source.profiles,
+        source.options,
+        version=backend.describe([]).version,
+        seen=look_at_weights(source.path, facts),
+        room=room,
+    )
+    rules = check(subject)
+    if any(found.code == "memory_short" for found in rules):
+        return ordered([*rules, *other_targets(subject)])
+    sink.report(0.3, "asking the ONNX checker")
+    said = graph.check_file(source.path)
+    if not stops(said):
+        sink.report(0.4, "asking the runtime")
+        said += backend.check(source)
+        sink.report(0.6, "trying the original")
+        said += try_original(subject, source, rules)
+    found = merged(rules, said)
+    return ordered([*found, *(other_targets(subject) if stops(found) else [])])
