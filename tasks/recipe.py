@@ -106,14 +106,16 @@ def _synthetic(spec: BuildSpec) -> dict[str, Any]:
     return {name: row.model_dump(exclude_none=True) for name, row in spec.synthetic.items()}
 
 
-def _fixed(spec: BuildSpec) -> dict[str, Any]:
-    """Return what the original is fed with beside the engine's inputs, if there is any."""
-    fixed = spec.options.repair.fix_inputs
-    return {"fixed": {n: row.model_dump(mode="json") for n, row in fixed.items()}} if fixed else {}
+def _on_purpose(spec: BuildSpec) -> dict[str, Any]:
+    """Return in what the engine differs from the original on purpose, if in anything."""
+    asked = spec.options.repair
+    fixed = {name: row.model_dump(mode="json") for name, row in asked.fix_inputs.items()}
+    told = {"fixed": fixed, "keep_outputs": list(asked.keep_outputs)}
+    return {name: value for name, value in told.items() if value}
 
 
 def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
-    return _fixed(spec) | {
+    return _on_purpose(spec) | {
         "engine": made.engine,
         "evaluation": spec.evaluation,
         "synthetic": _synthetic(spec),

@@ -8,7 +8,7 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
-from enginefarm.fixed import with_fixed
+from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
@@ -133,7 +133,10 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     """
     model = catalogue.get_model(session, tenant_id, spec.model)
     declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
-    outputs = [row["name"] for row in model.interface["outputs"]]
+    made = [TensorView.model_validate(row) for row in model.interface["outputs"]]
+    kept = spec.options.repair.keep_outputs
+    require_outputs(made, kept)
+    outputs = [row.name for row in made if not kept or row.name in kept]
     check_fixed(spec, declared)
     # What is fixed is no longer given: neither by a profile nor by a dataset.
     inputs = with_fixed(declared, spec.options.repair.fix_inputs)

@@ -7,7 +7,7 @@ fails on an input, the original model is asked too: if it fails as well, the inp
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.spec import BenchmarkOptions, FixedInput, Profile, SyntheticInput
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
-from workers.backends.base import Backend, ModelSource, ProgressSink, Runner
+from workers.backends.base import Array, Backend, ModelSource, ProgressSink, Runner
 from workers.diagnosis import shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
@@ -47,6 +47,7 @@ class Request:
     seed: int
     options: BenchmarkOptions
     fixed: Mapping[str, FixedInput] = field(default_factory=dict)
+    keep_outputs: Sequence[str] = ()
 
     @classmethod
     def of(
@@ -62,6 +63,7 @@ class Request:
             seed=int(recipe.get("seed") or 0),
             options=BenchmarkOptions.model_validate(recipe.get("options") or {}),
             fixed=FIXED.validate_python(recipe.get("fixed") or {}),
+            keep_outputs=recipe.get("keep_outputs") or [],
         )
 
     @property
@@ -70,6 +72,14 @@ class Request:
         if self.dataset is None:
             return f"synthetic, seed {self.seed}"
         return f"dataset {self.dataset_digest}"
+
+    def wanted(
+        self, views: list[TensorView], values: list[Array | None]
+    ) -> Iterator[tuple[TensorView, Array | None]]:
+        """Yield the original's outputs, but for those that the build asked to leave out."""
+        for view, value in zip(views, values, strict=True):
+            if not self.keep_outputs or view.name in self.keep_outputs:
+                yield view, value
 
     def batches(
         self, views: list[TensorView], profile: Profile | None
@@ -266,7 +276,7 @@ def _compare(
     except Exception as error:
         raise _run_failure(request, feeds, error) from error
     by_name = {view.name: array for view, array in zip(engine.outputs, found, strict=True)}
-    for view, right in zip(reference.outputs, wanted, strict=True):
+    for view, right in request.wanted(reference.outputs, wanted):
         if view.name not in by_name:
             raise output_missing(view.name)
         left = by_name[view.name]

@@ -27,6 +27,9 @@ class Ground:
     profiles: Sequence[Profile] = ()
     fixed: Mapping[str, FixedInput] = field(default_factory=dict)
     synthetic: Mapping[str, SyntheticInput] = field(default_factory=dict)
+    keep_outputs: Sequence[str] = ()
+    """The only outputs that are wanted; empty: all."""
+    prune_inputs: bool = False
 
 
 class NotApplied(Exception):

@@ -12,7 +12,7 @@ def take_in(graph: onnx.GraphProto, node: onnx.NodeProto, *, condition: bool) ->
     wanted = "then_branch" if condition else "else_branch"
     branch = onnx.GraphProto()
     branch.CopyFrom(next(a.g for a in node.attribute if a.name == wanted))
-    taken = names(graph)
+    taken = names(graph, but=node) | set(node.input) | set(node.output)
     renamed = {name: _free(name, taken) for name in _defined(branch)}
     _rename(branch, renamed)
     place = next(i for i, row in enumerate(graph.node) if row is node)
@@ -29,11 +29,13 @@ def take_in(graph: onnx.GraphProto, node: onnx.NodeProto, *, condition: bool) ->
     graph.value_info.extend(branch.value_info)
 
 
-def names(graph: onnx.GraphProto) -> set[str]:
-    """Return every name that a graph, or a graph inside it, defines or reads."""
+def names(graph: onnx.GraphProto, but: onnx.NodeProto | None = None) -> set[str]:
+    """Return every name that a graph, or a graph inside it, defines or reads; one node apart."""
     found = {value.name for value in (*graph.input, *graph.output, *graph.value_info)}
     found |= {tensor.name for tensor in graph.initializer}
     for node in graph.node:
+        if node is but:
+            continue
         found |= {node.name, *node.input, *node.output}
         for inner in inner_graphs(node):
             found |= names(inner)

@@ -86,7 +86,7 @@ class Prover:
             _difference(name, wanted, late.get(name))
             for early, late in zip(before.outputs, after.outputs, strict=True)
             for name, wanted in early.items()
-            if wanted is not None
+            if wanted is not None and self._is_wanted(name)
         ]
         errors = [row for row in found if row is not None]
         return Proof(
@@ -96,6 +96,11 @@ class Prover:
             max_abs_error=max((row[0] for row in errors), default=0.0) if found else None,
             max_rel_error=max((row[1] for row in errors), default=0.0) if found else None,
         )
+
+    def _is_wanted(self, name: str) -> bool:
+        """Tell whether an output is compared: not one that was asked to be left out."""
+        kept = self._ground.keep_outputs
+        return not kept or name in kept
 
     @property
     def feeds(self) -> list[inputs.Feeds]:

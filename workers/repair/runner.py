@@ -18,6 +18,8 @@ from workers.repair.base import Ground, NotApplied, Pass
 from workers.repair.prover import RELATIVE, Prover, Ran, Unproven
 from workers.repair.registry import PASSES
 
+WEIGHTS_ALONE_IR = 4
+
 
 @dataclass
 class Repaired:
@@ -79,6 +81,8 @@ def _try(
     candidate.CopyFrom(state.model)
     try:
         said = run(candidate, ground)
+        # Before it every weight had to be an input, and a pass may have added weights.
+        candidate.ir_version = max(candidate.ir_version, WEIGHTS_ALONE_IR)
         data = candidate.SerializeToString(deterministic=True) if said is not None else b""
     except FarmError:
         raise

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter
 
 from enginefarm.errors import InvalidModel, JobFailed
-from enginefarm.fixed import with_fixed
+from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.manifest import MODEL_TYPE, REPAIR_TYPE
 from enginefarm.model_file import ModelScan, scan_model
 from enginefarm.repair_report import RepairReport
@@ -78,6 +78,7 @@ def _untouched(began: float) -> RepairReport:
 def _ground(job: ChildJob, folder: Path, scan: ModelScan) -> Ground:
     asked: Any = job.recipe.get("asked") or {}
     fixed = FIXED.validate_python(asked.get("fix_inputs") or {})
+    require_outputs(scan.outputs, asked.get("keep_outputs") or [])
     return Ground(
         backend=str(job.recipe["backend"]),
         folder=folder,
@@ -86,6 +87,8 @@ def _ground(job: ChildJob, folder: Path, scan: ModelScan) -> Ground:
         profiles=PROFILES.validate_python(job.recipe.get("profiles") or []),
         fixed=fixed,
         synthetic=SYNTHETIC.validate_python(job.recipe.get("synthetic") or {}),
+        keep_outputs=asked.get("keep_outputs") or [],
+        prune_inputs=bool(asked.get("prune_unused")),
     )
 
 

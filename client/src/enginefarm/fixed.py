@@ -40,6 +40,22 @@ def with_fixed(inputs: Sequence[TensorView], fixed: Mapping[str, FixedInput]) ->
     ]
 
 
+def require_outputs(outputs: Sequence[TensorView], kept: Sequence[str]) -> None:
+    """Refuse to keep an output that is not there.
+
+    Raises:
+        InvalidRequest: ``unknown_output``.
+    """
+    known = [row.name for row in outputs]
+    for name in kept:
+        if name not in known:
+            raise InvalidRequest(
+                f"The model has no output {name[:80]!r} that could be kept.",
+                code="unknown_output",
+                fix=did_you_mean(name, known),
+            )
+
+
 def shape_of(row: TensorView, wanted: FixedInput) -> list[int]:
     """Return the shape of an input that is fixed to a value."""
     if wanted.shape is not None:

@@ -121,7 +121,7 @@ REPAIRS: tuple[Repair, ...] = (
         "prune-unused",
         1,
         Exactness.STRUCTURAL,
-        "Inputs that no node reads, also those that nothing reads once the rest is folded.",
+        "Inputs that no node reads, and outputs that nobody wants, with what only leads to them.",
         asked=True,
     ),
 )
@@ -142,7 +142,7 @@ def _wanted(row: Repair, asked: RepairOptions) -> bool:
         return True
     wanted = {
         "fix-inputs": bool(asked.fix_inputs),
-        "prune-unused": asked.prune_unused,
+        "prune-unused": asked.prune_unused or bool(asked.keep_outputs),
         "restore-float": Inexact.RESTORE_FLOAT in asked.allow,
     }
     return wanted[row.name]

@@ -114,11 +114,14 @@ class RepairOptions(_Strict):
     fix_inputs: dict[Name, FixedInput] = {}
     allow: list[Inexact] = Field(default=[], description="Repairs that are not exact.")
     prune_unused: bool = Field(default=False, description="Remove inputs that no node reads.")
+    keep_outputs: list[Name] = Field(
+        default=[], description="The only outputs that are wanted; empty: all."
+    )
 
     @property
     def asks(self) -> bool:
         """Whether something is asked for that cannot be had without the stage."""
-        return bool(self.fix_inputs or self.allow or self.prune_unused)
+        return bool(self.fix_inputs or self.allow or self.prune_unused or self.keep_outputs)
 
     @model_validator(mode="after")
     def _none_asks_for_nothing(self) -> Self:

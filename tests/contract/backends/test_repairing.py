@@ -122,3 +122,28 @@ def test_a_fix_that_cannot_be_is_the_persons_failure(bench: Bench, tmp_path: Pat
     onnx.save(rate_chooses(), str(path))
     ran = repaired(bench, path, [], fix_inputs={"rate": {"value": 16000}})
     assert ran.code == "unknown_input"
+
+
+def test_an_output_that_nobody_wants_is_neither_built_nor_compared(
+    measuring: Bench, tmp_path: Path
+) -> None:
+    nodes = [
+        onnx.helper.make_node("Relu", ["x"], ["y"]),
+        onnx.helper.make_node("Neg", ["x"], ["aux"]),
+    ]
+    outputs = [made.value(name, 2, 4) for name in ("aux", "y")]
+    path = tmp_path / "model.onnx"
+    onnx.save(made.model(nodes, [made.value("x", 2, 4)], outputs), str(path))
+    model = written(repaired(measuring, path, [], keep_outputs=["y"]), path)
+    compiled = measuring.run(Stage.COMPILE, model, profiles=[])
+    assert compiled.result is not None, compiled.log
+    engine = compiled.result.outputs[0].path
+    quick = {"warmup_ms": 10, "max_duration_ms": 300, "min_duration_ms": 50, "min_iterations": 10}
+    for kept, code in ((["y"], None), ([], "engine_interface_differs")):
+        ran = measuring.run(
+            Stage.BENCHMARK, path, profiles=[], engine=engine, options=quick, keep_outputs=kept
+        )
+        assert ran.code == code, ran.log
+        if ran.result is not None and code is None:
+            facts: Any = ran.result.facts
+            assert [row["output"] for row in facts["accuracy"]["outputs"]] == ["y"]

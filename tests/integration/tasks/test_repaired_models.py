@@ -218,8 +218,9 @@ def test_what_is_fixed_is_in_the_keys_of_what_it_changes(scene: Scene, node: Fak
         ({"options": FIX, "profiles": [{"x": SHAPES}]}, "input_fixed", "profile 0"),
         ({"options": FIX, "synthetic": {"x": {"value": 1}}}, "input_fixed", "synthetic"),
         ({"options": {"repair": {"fix_inputs": {"x": {"shape": [2, 4]}}}}}, "fix_shape", "[1, 4]"),
+        ({"options": {"repair": {"keep_outputs": ["Y"]}}}, "unknown_output", "'y'"),
     ],
-    ids=["no such input", "in a profile", "in synthetic", "another shape"],
+    ids=["no such input", "in a profile", "in synthetic", "another shape", "no such output"],
 )
 def test_a_fix_that_cannot_be_is_refused_before_anything_is_built(
     scene: Scene, node: FakeNode, fields: dict[str, Any], code: str, said: str

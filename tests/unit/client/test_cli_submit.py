@@ -228,6 +228,7 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
         *("submit", MODEL, "-t", "tensorrt-rtx@sm_86", "--fix", "sr=16000", "--fix", "x=1x576"),
         *("--fix", "ids=[128]", "--fix", "train=false", "--fix", "scale=0.5"),
         *("--allow", "restore-float", "--option", "repair.prune_unused=true"),
+        *("--option", "repair.keep_outputs=logits,boxes"),
     ]
 
     assert invoke(line) == ExitCode.OK
@@ -241,6 +242,7 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
         "scale": (0.5, None),
     }
     assert (asked["allow"], asked["prune_unused"]) == (["restore-float"], True)
+    assert asked["keep_outputs"] == ["logits", "boxes"]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,6 @@ import onnx
 
 from workers.repair.base import Ground
 
-FIRST_IR = 4
-"""The first in which a weight need not be an input."""
-
 
 def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     """Take the weights out of the list of inputs."""
@@ -21,5 +18,4 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     copies = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in kept]
     del graph.input[:]
     graph.input.extend(copies)
-    model.ir_version = max(model.ir_version, FIRST_IR)
     return f"{listed} weights were also listed as inputs"

@@ -102,7 +102,12 @@ def repairs(
     asked: dict[str, JsonValue] = {"fix_inputs": fixed} if fixed else {}
     asked |= {"allow": allowed} if allowed else {}
     given = read.get("repair", {})
-    if not asked or not isinstance(given, dict):
+    if not isinstance(given, dict):
+        return read
+    kept = given.get("keep_outputs")
+    if isinstance(kept, str):
+        asked["keep_outputs"] = [part.strip() for part in kept.split(",")]
+    if not asked:
         return read
     return read | {"repair": given | asked}
 
@@ -174,6 +179,8 @@ def repair_texts(asked: RepairOptions) -> list[str]:
     words = [f"--fix {name}={_fix_text(row)}" for name, row in asked.fix_inputs.items()]
     words += [f"--allow {each}" for each in asked.allow]
     words += ["--option repair.prune_unused=true"] if asked.prune_unused else []
+    kept = ",".join(asked.keep_outputs)
+    words += [f"--option repair.keep_outputs={kept}"] if kept else []
     return words + (["--option repair.mode=none"] if asked.mode is RepairMode.NONE else [])
 
 

@@ -71,6 +71,7 @@ def through(
     profile: Profile | None = None,
     fixed: dict[str, FixedInput] | None = None,
     synthetic: dict[str, SyntheticInput] | None = None,
+    keep_outputs: Sequence[str] = (),
 ) -> tuple[onnx.ModelProto, list[PassReport]]:
     """Bring a model through the named passes, or all; return it and what became of each."""
     path = folder / "original.onnx"
@@ -86,6 +87,8 @@ def through(
         profiles=[profile] if profile else [],
         fixed=fixed or {},
         synthetic=synthetic or {},
+        keep_outputs=keep_outputs,
+        prune_inputs=True,
     )
     rows = [row for row in REPAIRS if not names or row.name in names]
     loaded = onnx.load(str(path))

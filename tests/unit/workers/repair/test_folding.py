@@ -179,3 +179,22 @@ def test_branches_within_branches_are_taken_in_one_after_the_other(
     assert "If" not in ops(found)
     assert np.array_equal(ran(found, {"x": X})[0], -X)
     assert f"{depth} times" in one(reports, "fold-constants").why
+
+
+def test_a_file_from_before_weights_stood_alone_can_be_fixed_too(tmp_path: Path) -> None:
+    made = model(
+        [helper.make_node("Mul", ["x", "k"], ["y"])],
+        [value("x", 2, 4), value("k")],
+        [value("y", 2, 4)],
+        opset=9,
+        ir=3,
+    )
+    found, _ = through(made, tmp_path, fixed={"k": FixedInput(value=2.0)})
+    onnx.checker.check_model(found, full_check=True)
+    assert np.array_equal(ran(found, {"x": X})[0], X * 2)
+
+
+def test_a_branch_keeps_its_names_where_they_are_free(tmp_path: Path) -> None:
+    fixed = {"sr": RATE}
+    found, _ = through(rate_chooses(), tmp_path, "fix-inputs", "fold-constants", fixed=fixed)
+    assert next(node for node in found.graph.node if node.op_type == "Mul").output[0] == "t"

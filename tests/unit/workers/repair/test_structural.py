@@ -204,3 +204,18 @@ def test_an_opset_that_is_too_new_is_left_for_the_check(tmp_path: Path) -> None:
     made.opset_import[0].version = onnx.defs.onnx_opset_version() + 5
     _, reports = through(made, tmp_path)
     assert not [row for row in reports if row.outcome is Outcome.APPLIED and "version" in row.name]
+
+
+def test_outputs_that_nobody_wants_go_with_what_only_leads_to_them(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["y"]),
+        helper.make_node("Neg", ["x"], ["aux"]),
+        helper.make_node("Exp", ["aux"], ["extra"]),
+    ]
+    made = model(nodes, [value("x", 2, 4)], [value(n, 2, 4) for n in ("extra", "y")])
+    found, reports = through(made, tmp_path, "prune-unused", keep_outputs=["y"])
+    assert [row.name for row in found.graph.output] == ["y"]
+    assert ops(found) == ["Relu"]
+    proof = one(reports, "prune-unused").proof
+    assert proof is not None
+    assert (proof.bit_equal, proof.outputs) == (True, 2)
