@@ -24,7 +24,7 @@ from enginefarm.external_data import check_external
 from enginefarm.state import Blame, UploadState
 from intake.findings import ModelFound
 from intake.reader import Reader
-from storage import blobs, catalogue, garbage, uploads
+from storage import blobs, builds, catalogue, garbage, unfit, uploads
 from storage.database import now
 from storage.models import Upload
 from storage.parts import Whole
@@ -172,9 +172,18 @@ def _take_in(work: _Work, reader: Reader, spool: Path | None) -> None:
     work.hold()
     with work.farm.database.transaction() as session:
         garbage.keep(session, [file["digest"] for file in files])
+    _require_present(work)
     for at, whole in work.wholes.items():
         work.farm.objects.parts.promote(whole, files[at]["digest"], MEDIA_TYPE)
     _keep(work, main, found)
+
+
+def _require_present(work: _Work) -> None:
+    """See that what need not be sent is still there: since then a rule may have removed it."""
+    for file in work.row.files:
+        info = work.farm.objects.head(file["digest"]) if file["present"] else None
+        if file["present"] and (info is None or info.size != file["size"]):
+            raise unfit.lost(file["digest"])
 
 
 def _hashed(work: _Work, at: int, copy: IO[bytes] | None) -> None:
@@ -230,6 +239,8 @@ def _keep(work: _Work, main: int, found: ModelFound) -> None:
     listed = listing(files)
     tenant_id, digest = work.row.tenant_id, digest_of_model(listed)
     with work.farm.database.transaction() as session:
+        # What retention removes cannot come between.
+        builds.lock_tenant(session, tenant_id)
         ended: dict[str, Any] = {"state": UploadState.DONE, "model": digest}
         if not uploads.hold(session, work.row.id, work.attempt, verified_bytes=work.done, **ended):
             raise _NotOursError

@@ -30,7 +30,7 @@ from rich.table import Table
 from bench.fuzz_intake.attack import HANG_S, Tally, Watch, attack
 from bench.fuzz_intake.cases import KINDS, Cases, Request
 from enginefarm.state import Scope
-from localfarm.services import running_services
+from localfarm.services import Services, running_services
 from localfarm.settings import ROOT, inherited_environment
 from storage import access, migrate
 from storage.database import Database
@@ -92,36 +92,20 @@ def running_api(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], httpx.C
         tempfile.TemporaryDirectory(prefix="enginefarm-") as place,
         running_services(Path(place), durable=False) as services,
     ):
-        own = services.credentials
-        told = {
-            "database_url": services.postgres.ensure_database("fuzz"),
-            "valkey_url": services.valkey.url(1),
-            "s3_endpoint": services.s3.endpoint,
-            "s3_region": services.s3.region,
-            "s3_bucket": "fuzz",
-            "s3_access_key": own.s3_access_key,
-            "s3_secret_key": own.s3_secret_key,
-        }
+        told = settings_for(services, folder)
         migrate.upgrade(told["database_url"])
         S3Objects.from_settings(StorageSettings.model_validate(told)).ensure_bucket()
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
-        settings = told | {
-            "port": str(port),
-            "spool_dir": str(folder / "spool"),
-            "max_model_bytes": str(16 << 20),
-            "max_dataset_bytes": str(16 << 20),
-            "max_dataset_expanded_bytes": str(64 << 20),
-            "reader_memory_bytes": str(READER_MEMORY),
-        }
-        told_by = {f"ENGINEFARM_{name.upper()}": value for name, value in settings.items()}
-        environment = inherited_environment() | told_by
+        told_by = {f"ENGINEFARM_{name.upper()}": value for name, value in told.items()}
         with (folder / "api.log").open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "api"], cwd=ROOT, env=environment, stdout=log, stderr=log
+                [sys.executable, "-m", "api"],
+                cwd=ROOT,
+                env=inherited_environment() | told_by,
+                stdout=log,
+                stderr=log,
             )
         try:
-            url = f"http://127.0.0.1:{port}"
+            url = f"http://127.0.0.1:{told['port']}"
             wait_until_ready(url, process)
             headers = {"Authorization": f"Bearer {key_for(told['database_url'])}"}
             with httpx.Client(base_url=url, headers=headers, timeout=HANG_S) as client:
@@ -129,6 +113,27 @@ def running_api(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], httpx.C
         finally:
             process.terminate()
             process.wait(30)
+
+
+def settings_for(services: Services, folder: Path) -> dict[str, str]:
+    """Return the settings of a small API over these services."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    return {
+        "database_url": services.postgres.ensure_database("fuzz"),
+        "valkey_url": services.valkey.url(1),
+        "s3_endpoint": services.s3.endpoint,
+        "s3_region": services.s3.region,
+        "s3_bucket": "fuzz",
+        "s3_access_key": services.credentials.s3_access_key,
+        "s3_secret_key": services.credentials.s3_secret_key,
+        "port": str(port),
+        "spool_dir": str(folder / "spool"),
+        "max_model_bytes": str(16 << 20),
+        "max_dataset_bytes": str(16 << 20),
+        "max_dataset_expanded_bytes": str(64 << 20),
+        "reader_memory_bytes": str(READER_MEMORY),
+    }
 
 
 def key_for(database_url: str) -> str:

@@ -79,8 +79,8 @@ def test_a_build_until_check_ends_there_and_the_next_need_not_check_again(
     scene: Scene, node: FakeNode
 ) -> None:
     first = scene.submit(until="check")
-    assert set(scene.jobs(first)) == {Stage.CHECK}
-    scene.do(node, first, Stage.CHECK)
+    assert set(scene.jobs(first)) == {Stage.REPAIR, Stage.CHECK}
+    scene.run(node, first)
     assert scene.state(first) is BuildState.SUCCEEDED
     assert scene.count(Artifact) == 0
     second = scene.submit()

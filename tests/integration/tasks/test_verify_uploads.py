@@ -5,31 +5,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
-import httpx
 import pytest
 from sqlalchemy import select
 
 from enginefarm.digest import digest_of
 from enginefarm.errors import Unavailable
 from enginefarm.state import UploadState
-from enginefarm.upload import AskedPart, DeclaredFile, UploadSpec
+from enginefarm.upload import AskedPart
 from intake.findings import ModelFound
 from intake.reader import Reader
-from storage import access, catalogue, uploads
-from storage.database import now
-from storage.models import Blob, Model, Upload
+from storage import access, uploads
+from storage.models import Blob, Model
 from storage.parts import S3Parts, Whole
 from tasks import model_uploads, verify_uploads
 from tasks.farm import Farm
-from tasks.part_plan import UploadLimits, folder
 from tasks.verify_uploads import tidy, verify_due
-from tests.integration.api.made import with_external
-
-LIMITS = UploadLimits(part_bytes=5 << 20)
+from tests.integration.tasks.parts_waiting import (
+    FILES,
+    LIMITS,
+    declared,
+    lease_ends,
+    models,
+    row,
+    waiting,
+)
 
 
 @pytest.fixture
@@ -40,47 +41,7 @@ def tenant_id(farm: Farm) -> str:
 
 @pytest.fixture
 def files() -> dict[str, bytes]:
-    return {"m.onnx": with_external("w.bin"), "w.bin": b"0123456789abcdef"}
-
-
-def declared(farm: Farm, tenant_id: str, files: dict[str, bytes]) -> str:
-    spec = UploadSpec(
-        files=[
-            DeclaredFile(name=name, size=len(data), digest=digest_of(data))
-            for name, data in files.items()
-        ]
-    )
-    return model_uploads.declare(farm, tenant_id, spec, "m", LIMITS).id
-
-
-def waiting(farm: Farm, tenant_id: str, files: dict[str, bytes]) -> str:
-    """Return an upload that waits to be verified."""
-    upload_id = declared(farm, tenant_id, files)
-    asked = [
-        AskedPart(file=at, number=1, digest=digest_of(data))
-        for at, data in enumerate(files.values())
-    ]
-    slots = model_uploads.slots(farm, tenant_id, upload_id, asked, LIMITS)
-    for slot, data in zip(slots, files.values(), strict=True):
-        assert slot.url is not None
-        assert httpx.put(slot.url, headers=slot.headers, content=data).status_code == 200
-    model_uploads.complete(farm, tenant_id, upload_id)
-    return upload_id
-
-
-def row(farm: Farm, upload_id: str) -> Upload:
-    with farm.database.transaction() as session:
-        return session.get_one(Upload, upload_id)
-
-
-def models(farm: Farm, tenant_id: str) -> list[str]:
-    with farm.database.transaction() as session:
-        return [each.digest for each in catalogue.list_models(session, tenant_id, 10)]
-
-
-def lease_ends(farm: Farm, upload_id: str) -> None:
-    with farm.database.transaction() as session:
-        session.get_one(Upload, upload_id).leased_until = now() - timedelta(seconds=1)
+    return dict(FILES)
 
 
 class _Death(BaseException):
@@ -230,40 +191,6 @@ def test_the_lease_is_held_while_something_takes_long(
     assert row(farm, upload_id).state is UploadState.DONE
 
 
-def test_what_nobody_goes_on_with_is_given_up_after_its_grace(
-    farm: Farm, tenant_id: str, files: dict[str, bytes]
-) -> None:
-    upload_id = declared(farm, tenant_id, files)
-    part = AskedPart(file=0, number=1, digest=digest_of(files["m.onnx"]))
-    [slot] = model_uploads.slots(farm, tenant_id, upload_id, [part], LIMITS)
-    assert slot.url is not None
-    httpx.put(slot.url, headers=slot.headers, content=files["m.onnx"])
-    tidy(farm)
-    before = row(farm, upload_id)
-    hasty = replace(farm, policy=replace(farm.policy, upload_grace_s=-1.0))
-    tidy(hasty)
-    after = row(farm, upload_id)
-    late = httpx.put(slot.url, headers=slot.headers, content=files["m.onnx"])
-    tidy(hasty)
-
-    assert before.state is UploadState.OPEN
-    assert (after.state, after.cleared) == (UploadState.ABANDONED, True)
-    assert late.status_code == 404
-    assert farm.objects.parts.listing(f"{folder(upload_id)}0", before.transfers["0"]) == {}
-    with farm.database.transaction() as session:
-        assert session.get(Upload, upload_id) is None
-
-
-def test_an_upload_that_is_being_verified_is_never_given_up(
-    farm: Farm, tenant_id: str, files: dict[str, bytes]
-) -> None:
-    upload_id = waiting(farm, tenant_id, files)
-    tidy(replace(farm, policy=replace(farm.policy, upload_grace_s=-1.0)))
-    verify_due(farm, Reader())
-
-    assert row(farm, upload_id).state is UploadState.DONE
-
-
 def test_two_who_begin_a_file_at_once_share_its_transfer(
     farm: Farm, tenant_id: str, files: dict[str, bytes]
 ) -> None:
@@ -279,6 +206,24 @@ def test_two_who_begin_a_file_at_once_share_its_transfer(
     transfer = row(farm, upload_id).transfers["0"]
 
     assert all(url is not None and f"uploadId={transfer}" in url for url in made)
+
+
+def test_what_need_not_be_sent_and_has_gone_since_is_asked_for_again(
+    farm: Farm, tenant_id: str, files: dict[str, bytes]
+) -> None:
+    """A rule of retention may remove a model between its declaration and its completion."""
+    waiting(farm, tenant_id, files)
+    verify_due(farm, Reader())
+    again = declared(farm, tenant_id, files)
+    farm.objects.remove(digest_of(files["w.bin"]))
+    model_uploads.complete(farm, tenant_id, again)
+    verify_due(farm, Reader())
+    failure = row(farm, again).failure
+    once_more = row(farm, declared(farm, tenant_id, files)).files
+
+    assert failure is not None
+    assert failure["code"] == "upload_lost"
+    assert [file["present"] for file in once_more] == [True, False]
 
 
 def test_a_model_that_is_here_already_is_the_same_one(

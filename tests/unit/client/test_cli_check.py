@@ -89,6 +89,15 @@ def test_a_digest_needs_a_farm(farm_env: LoopbackFarm, capsys: pytest.CaptureFix
     assert "without the farm" in capsys.readouterr().err
 
 
+def test_repairs_need_a_farm(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
+    line = ["check", path, "-t", "onnxruntime@cpu", *ALONE, "--fix", "sr=16000"]
+    assert invoke(line) == ExitCode.USAGE
+    assert "Only a farm repairs a model" in capsys.readouterr().err
+
+
 def test_without_numpy_the_weights_are_said_to_be_unseen(tmp_path: Path) -> None:
     path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
     code = (

@@ -45,24 +45,26 @@ def check(  # noqa: PLR0913 - one parameter for each option
     *,
     profile: options.Profiles = None,
     option: options.Options = None,
+    fix: options.Fixes = None,
+    allow: options.Allowed = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Ask no farm: the rules alone, on this machine.")
     ] = False,
     wait_for_node: options.WaitForNode = "0",
     as_json: Json = False,
 ) -> None:
-    """Tell all that is wrong with a model for its targets, and build nothing."""
+    """Tell all that is wrong with a model for each target."""
     targets = arguments.targets(target)
     asked: dict[str, JsonValue] = {
         "targets": [str(each) for each in targets],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
-        "options": arguments.options(option or []),
+        "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
         "wait_for_node": arguments.seconds(wait_for_node),
         "until": "check",
     }
     spec = valid_spec({"model": f"sha256:{'0' * 64}", **asked})
     alone = offline or settings_of(ctx).url is None
-    _require_there(model, alone=alone)
+    _require_there(model, alone=alone, repaired=bool(fix or allow))
     if alone:
         found: Found = check_here(Path(model), targets, spec)
     else:
@@ -73,7 +75,14 @@ def check(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(ExitCode.BAD_INPUT)
 
 
-def _require_there(model: str, *, alone: bool) -> None:
+def _require_there(model: str, *, alone: bool, repaired: bool) -> None:
+    if alone and repaired:
+        raise InvalidRequest(
+            "Only a farm repairs a model.",
+            code="usage",
+            why="The rules alone look at the file as it is.",
+            fix="Leave out --fix and --allow, or ask a farm.",
+        )
     if not arguments.is_reference(model):
         require_model_file(Path(model))
     elif alone:

@@ -45,10 +45,7 @@ def models(
         return
     with connect(ctx) as farm:
         found = farm.models.newest(limit)
-    if as_json:
-        print_json(found)
-    else:
-        stdout().print(models_table(found))
+    print_json(found) if as_json else stdout().print(models_table(found))
 
 
 @app.command("push")
@@ -72,10 +69,7 @@ def _push(ctx: typer.Context, model: Path, name: str | None, *, as_json: bool) -
     ):
         found = send_model(farm, model, name, settings_of(ctx).cache)
         told_name(found, name)
-    if as_json:
-        print_json(found)
-    else:
-        stdout().print(models_table([found]))
+    print_json(found) if as_json else stdout().print(models_table([found]))
 
 
 def send_model(farm: FarmClient, path: Path, name: str | None, cache: Path) -> ModelView:

@@ -19,7 +19,7 @@ from enginefarm.upload import DeclaredFile, UploadSpec, UploadView
 Sent = Callable[[int, int], None]
 """Called with the bytes sent so far and the bytes in all."""
 _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.1, 2.0
-_ENDED_MEANWHILE = frozenset({"upload_not_open", "upload_lost", "upload_incomplete"})
+_GONE_MEANWHILE = frozenset({"upload_not_open", "upload_lost", "upload_incomplete"})
 
 
 class Resumable:
@@ -49,19 +49,26 @@ class Resumable:
             InvalidModel: the farm refuses it.
             FarmError: something else is wrong; what was sent is there for the next run.
         """
-        upload = self._begun(name)
-        try:
-            ended = self._to_its_end(upload, sleep)
-        except Conflict as error:
-            if error.code not in _ENDED_MEANWHILE:
-                raise
-            # It was given up or removed while this ran: once more, from the declaration.
-            self._note.forget()
-            ended = self._to_its_end(self._begun(name), sleep)
+        ended = self._tried(name, sleep)
         self._note.forget()
+        if ended is None:
+            # It was given up or removed while this ran: once more, from the declaration.
+            ended = self._to_its_end(self._begun(name), sleep)
+            self._note.forget()
         if ended.model is None:
             raise _refusal(ended)
         return ended.model
+
+    def _tried(self, name: str, sleep: Callable[[float], None]) -> UploadView | None:
+        """Return how the upload ended; None if it has gone meanwhile."""
+        try:
+            ended = self._to_its_end(self._begun(name), sleep)
+        except Conflict as error:
+            if error.code not in _GONE_MEANWHILE:
+                raise
+            return None
+        code = ended.failure.code if ended.failure is not None else ""
+        return None if code in _GONE_MEANWHILE else ended
 
     def forget(self) -> None:
         """Forget an upload that was begun: the farm has the model."""

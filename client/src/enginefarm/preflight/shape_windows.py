@@ -130,6 +130,8 @@ def _split(node: NodeFacts, known: Known) -> _Found:
         return []
     if parts is None:
         count = node.whole("num_outputs", len(node.outputs))
+        if count != len(node.outputs) or not count:
+            return []
         each = -(-shape[axis] // count)
         parts = tuple(max(min(each, shape[axis] - each * number), 0) for number in range(count))
     if sum(parts) != shape[axis]:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from enginefarm.preflight.facts import GraphFacts, NodeFacts, Number, TensorFacts
 
 Shape = tuple[int, ...]
+_MOST_SIZE, _MOST_VALUE = 1 << 40, 1 << 63
+"""What is beyond is not followed: a hostile graph could square it in every node."""
 MAX_FOLLOWED = 1024
 """Values of tensors with more elements are not followed."""
 
@@ -80,8 +82,10 @@ def infer(
         except MisfitError as misfit:
             known.misfits.append(Misfit(node, str(misfit)))
             continue
+        except (ArithmeticError, IndexError, ValueError):
+            continue  # numbers that make no sense, an infinite scale say: nothing is certain then
         for name, shape in zip(node.outputs, found, strict=False):
-            if name and shape is not None:
+            if name and shape is not None and all(size <= _MOST_SIZE for size in shape):
                 known.shapes[name] = shape
         value = value_of(node, known)
         if value is not None and node.outputs and _fits(value, known.shape(node.outputs[0])):
@@ -102,7 +106,12 @@ def _learn(known: Known, name: str, tensor: TensorFacts) -> None:
 
 
 def _fits(value: tuple[Number, ...], shape: Shape | None) -> bool:
-    return shape is not None and len(value) == math.prod(shape) and len(value) <= MAX_FOLLOWED
+    return (
+        shape is not None
+        and len(value) == math.prod(shape)
+        and len(value) <= MAX_FOLLOWED
+        and all(abs(each) <= _MOST_VALUE for each in value if not isinstance(each, float))
+    )
 
 
 def broadcast(shapes: Sequence[Shape | None]) -> Shape | None:

@@ -144,7 +144,8 @@ def _count(np: ModuleType, tensor: TensorFacts, array: Any) -> TensorSeen:  # no
     counts = dict.fromkeys(("nan", "infinite", "denormal", "beyond_half", "below_half"), 0)
     largest = 0.0
     for piece in _pieces(array):
-        size = np.abs(piece.astype(np.float64))
+        with np.errstate(invalid="ignore"):  # a NaN may be a signalling one
+            size = np.abs(piece.astype(np.float64))
         finite = np.isfinite(size)
         nan = np.isnan(size)
         counts["nan"] += int(nan.sum())

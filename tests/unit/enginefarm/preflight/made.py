@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from bench.hostile.made import ORT, ROWS, info, model, weight, whole
+from bench.hostile.made import ORT, ROWS, info, model, node, weight, whole
 from bench.hostile.made import RTX89 as RTX
 from enginefarm.finding import Finding
 from enginefarm.preflight.check import check, facts_or_finding
@@ -26,9 +26,15 @@ __all__ = [
     "found_in",
     "info",
     "model",
+    "relu",
     "weight",
     "whole",
 ]
+
+
+def relu() -> onnx.ModelProto:
+    """Return a model that no rule has anything against."""
+    return model([node("Relu", ["x"], ["y"])])
 
 
 def facts_of(folder: Path, made: onnx.ModelProto) -> ModelFacts:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 from onnx.backend.test.case import node as onnx_cases
 
 from enginefarm.preflight.reading import read_facts
@@ -102,3 +102,26 @@ def test_a_misfit_names_its_node(tmp_path: Path) -> None:
     (misfit,) = infer(facts.graph, {"x": (3, 16)}, facts.opset).misfits
     assert misfit.node.label == "m"
     assert misfit.why == "3x16 cannot be multiplied by 8x8"
+
+
+def test_numbers_that_are_squared_in_every_node_are_not_followed(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", [f"v{n}", f"v{n}"], [f"v{n + 1}"]) for n in range(5000)]
+    nodes += [helper.make_node("Tile", [f"t{n}", "v0"], [f"t{n + 1}"]) for n in range(5000)]
+    nodes.append(helper.make_node("Relu", ["x"], ["y"]))
+    weights = [whole("v0", 2**31), weight("t0", 1)]
+    facts = facts_of(tmp_path, model(nodes, weights=weights))
+    known = infer(facts.graph, {"x": (3, 16)}, facts.opset)
+    assert "v5000" not in known.values
+    assert known.shape("t5000") is None
+    assert known.shape("y") == (3, 16)
+
+
+def test_numbers_that_make_no_sense_leave_a_shape_unknown(tmp_path: Path) -> None:
+    wild = helper.make_tensor("scales", TensorProto.FLOAT, [2], [1.0, float("inf")])
+    many = helper.make_node("Split", ["x"], ["a"], axis=1, num_outputs=2**40)
+    nodes = [many, helper.make_node("Resize", ["x", "", "scales"], ["y"])]
+    facts = facts_of(tmp_path, model(nodes, weights=[wild], opset=18))
+    known = infer(facts.graph, {"x": (3, 16)}, facts.opset)
+    assert known.shape("y") is None
+    assert known.shape("a") is None
+    assert known.misfits == []

@@ -105,6 +105,12 @@ def _how_to_decide(subject: Subject, deciding: set[str]) -> str:
             f"Make what decides a constant: submit with {flags} (the value that you will always"
             " give), and the branches that are never taken are folded away."
         )
+    sized = sorted(each.partition(":")[2] for each in deciding if each.startswith("sizes:"))
+    if sized and len(sized) == len(deciding):
+        return (
+            f"It is decided by the size of {', '.join(sized)}: export with that size fixed, or"
+            " without control flow."
+        )
     return "Make the condition a constant and fold the branch away, or export without control flow."
 
 

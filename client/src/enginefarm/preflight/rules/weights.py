@@ -23,7 +23,7 @@ def not_looked_at(subject: Subject) -> Iterator[Finding]:
             "weights_not_checked",
             "The weights were not looked at.",
             why="numpy is not installed here.",
-            fix="Install the extra: pip install 'enginefarm[run]'; the farm looks at them anyway.",
+            fix="In the folder of the source: pip install './client[run]'. A farm looks anyway.",
         )
     elif subject.seen.unread:
         found = note_finding(
