@@ -13,6 +13,7 @@ import anyio
 import structlog
 from anyio import to_thread
 from fastapi import Depends, FastAPI
+from starlette.types import Lifespan
 
 from api import (
     artifacts,
@@ -71,7 +72,30 @@ log = structlog.get_logger(__name__)
 
 def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
     """Return the application; without ``farm`` it makes its own from the settings."""
+    app = FastAPI(
+        title="enginefarm",
+        version=__version__,
+        summary="A build farm for GPU inference engines.",
+        description=_DESCRIPTION,
+        lifespan=_lifespan(settings, farm),
+        # The framework's own pages load from elsewhere; ours is in docs_page.
+        docs_url=None,
+        redoc_url=None,
+        dependencies=[Depends(bind_ids), Depends(refuse_unknown_query)],
+    )
+    app.state.settings = settings
+    app.state.measures = Measures()
+    app.state.closing = Closing()
+    for router in ROUTERS:
+        app.include_router(router)
+    add_handlers(app)
+    openapi.describe(app)
+    app.add_middleware(LimitBodies, limits=settings.body_limits())
+    app.add_middleware(ObserveRequests, measures=app.state.measures)
+    return app
 
+
+def _lifespan(settings: ApiSettings, farm: Farm | None) -> Lifespan[FastAPI]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.farm = farm or make_farm(settings)
@@ -89,26 +113,7 @@ def create_app(settings: ApiSettings, farm: Farm | None = None) -> FastAPI:
                 app.state.farm.database.dispose()
             log.info("api_stopped")
 
-    app = FastAPI(
-        title="enginefarm",
-        version=__version__,
-        summary="A build farm for GPU inference engines.",
-        description=_DESCRIPTION,
-        lifespan=lifespan,
-        # The framework's own pages load from elsewhere; ours is in docs_page.
-        docs_url=None,
-        redoc_url=None,
-        dependencies=[Depends(bind_ids), Depends(refuse_unknown_query)],
-    )
-    app.state.settings, app.state.measures = settings, Measures()
-    app.state.closing = Closing()
-    for router in ROUTERS:
-        app.include_router(router)
-    add_handlers(app)
-    openapi.describe(app)
-    app.add_middleware(LimitBodies, limits=settings.body_limits())
-    app.add_middleware(ObserveRequests, measures=app.state.measures)
-    return app
+    return lifespan
 
 
 async def _keep_beating(farm: Farm) -> None:

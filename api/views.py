@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Row
 
 from enginefarm.errors import Failure
-from enginefarm.finding import Finding
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
@@ -41,12 +39,10 @@ from enginefarm.views import (
 )
 from storage import models as rows
 from tasks.lifecycle import target_state
-from tasks.results import repairs_of
+from tasks.results import findings_of, repairs_of
 
 _LIST_CHARS = 1000
 """So many letters of names a row of a list has, for its inputs and for its outputs."""
-
-_FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 
 @dataclass(frozen=True)
@@ -178,17 +174,8 @@ def job(row: rows.Job, around: Around) -> JobView:
         outputs_expired_at=row.result_expired_at,
         repairs=repairs_of(row.result),
         attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
-        findings=_findings(row) if row.stage == Stage.CHECK else [],
+        findings=findings_of(row.result, row.failure) if row.stage == Stage.CHECK else [],
     )
-
-
-def _findings(row: rows.Job) -> list[Finding]:
-    """Return what a check found, whether it let the build go on or not."""
-    told = (row.result or {}).get("facts") or (row.failure or {}).get("context") or {}
-    try:
-        return _FINDINGS.validate_python(told.get("findings") or [])
-    except ValidationError:
-        return []  # written by a node of another version; its failure is there as it came
 
 
 def _attempt(row: rows.Attempt, around: Around) -> AttemptView:

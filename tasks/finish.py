@@ -14,14 +14,12 @@ from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
+from tasks.failing import fail_attempt
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
-from tasks.lifecycle import NODES_SPOILT, after_failure
 from tasks.messages import (
     BUCKET_AWAY,
-    FARM_AWAY,
     INPUT_UNAVAILABLE,
-    SCRATCH_FULL,
     FinishReply,
     FinishRequest,
     OutputFile,
@@ -31,14 +29,6 @@ from tasks.release import enqueue
 from tasks.results import check_storable
 
 _log = structlog.get_logger()
-MOST_DOUBLINGS = 5
-"""So that what was away for hours is not waited for for days."""
-_WAITED_FOR = {
-    (Blame.FARM, BUCKET_AWAY),
-    (Blame.FARM, FARM_AWAY),
-    (Blame.NODE, SCRATCH_FULL),
-}
-"""What will be over one day, whatever the job: not counted."""
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
 
 
@@ -220,73 +210,6 @@ def _unasked() -> Failure:
         message="The node ended the attempt as cancelled, but nobody had cancelled it.",
         fix="The attempt is made again; bring the node to the farm's version.",
     )
-
-
-def fail_attempt(
-    session: Session, policy: Policy, build: Build, job: Job, failure: Failure
-) -> set[str]:
-    """Try a job again, or end it, by whose fault the failure is and how often it has failed.
-
-    A bucket that is away, or a node without room, is held against nobody: the job waits, however
-    long that takes.
-    """
-    if (failure.blame, failure.code) in _WAITED_FOR:
-        _log.warning("attempt_postponed", job=job.id, build=build.id, code=failure.code)
-        _try_again(session, policy, job, job.attempt)
-        return {build.id}
-    job.failures += 1
-    session.flush()
-    spoilt = attempts.failed_on(session, job, but=SCRATCH_FULL)
-    goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
-    _count_fault(session, policy, job, failure, spoilt)
-    _log.info(
-        "attempt_failed",
-        job=job.id,
-        build=build.id,
-        attempt=job.attempt,
-        code=failure.code,
-        blame=str(failure.blame),
-        goal=str(goal),
-    )
-    if goal is JobState.QUEUED:
-        _try_again(session, policy, job, job.failures)
-        return {build.id}
-    if failure.code == INPUT_UNAVAILABLE:
-        _withdraw_inputs(session, job)
-    if failure.blame is not Blame.PERSON:
-        failure = failure.model_copy(
-            update={"context": {**failure.context, "attempts": job.failures, "nodes": len(spoilt)}}
-        )
-    move(session, job, JobState.FAILED, failure=_dumped(failure))
-    return conclude(session, build, job)
-
-
-def _withdraw_inputs(session: Session, job: Job) -> None:
-    """Let nobody take from the cache what earlier stages made: the bucket may have lost it."""
-    for row in jobs.of_build(session, job.tenant_id, job.build_id):
-        earlier = row.target == job.target and row.position < job.position
-        if earlier and row.state is JobState.SUCCEEDED:
-            jobs.withdraw(session, row)
-
-
-def _try_again(session: Session, policy: Policy, job: Job, times: int) -> None:
-    """Queue another attempt, after a pause that doubles each time up to a point."""
-    delay = policy.retry_backoff_s * 2 ** min(times - 1, MOST_DOUBLINGS)
-    enqueue(session, job, job.queue or "", attempt=job.attempt + 1, delay_s=delay)
-
-
-def _count_fault(
-    session: Session, policy: Policy, job: Job, failure: Failure, spoilt: frozenset[str]
-) -> None:
-    """Hold a fault against its node, until the job turns out to spoil every node it meets."""
-    if failure.blame is not Blame.NODE or job.node_id is None:
-        return
-    if len(spoilt) >= NODES_SPOILT:
-        nodes.forgive(session, spoilt)
-        return
-    note = f"{policy.node_faults} failures in a row; the last: {failure.message}"
-    if nodes.blame(session, job.node_id, policy.node_faults, note):
-        _log.error("node_out_of_service", node=job.node_id, why=note)
 
 
 def _result(message: FinishRequest) -> dict[str, Any]:

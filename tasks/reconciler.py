@@ -19,9 +19,9 @@ from storage.database import Session, now
 from storage.models import Build, Job
 from tasks.absence import GAP_S, Heard, excused_until
 from tasks.conclude import conclude
+from tasks.failing import fail_attempt
 from tasks.farm import Farm
 from tasks.fault_points import reach
-from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
 from tasks.messages import FARM_AWAY
 from tasks.moves import fail, locked, move, roll_up

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Finding
 from enginefarm.manifest import ENGINE_TYPES, safe_file_name
 from enginefarm.repair_report import RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
@@ -26,6 +27,9 @@ RESERVED_NAMES = frozenset(
     {"manifest.json", "config.json", "report.json", "provenance.sigstore.json"}
 )
 """Files that every artifact, or every folder it is installed in, has already."""
+
+
+_FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 
 class _CompileFacts(BaseModel):
@@ -101,6 +105,15 @@ def repairs_of(result: dict[str, Any] | None) -> list[str]:
     """Return the names of the passes that changed the model, if the job repaired one."""
     told = (result or {}).get("facts", {}).get("repair")
     return [] if told is None else [row.name for row in RepairReport.model_validate(told).applied]
+
+
+def findings_of(result: dict[str, Any] | None, failure: dict[str, Any] | None) -> list[Finding]:
+    """Return what a check found, whether it let the build go on or not."""
+    told = (result or {}).get("facts") or (failure or {}).get("context") or {}
+    try:
+        return _FINDINGS.validate_python(told.get("findings") or [])
+    except ValidationError:
+        return []  # written by a node of another version; its failure is there as it came
 
 
 @dataclass(frozen=True)

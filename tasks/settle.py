@@ -13,9 +13,9 @@ from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks.conclude import conclude
+from tasks.failing import fail_attempt
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
-from tasks.finish import fail_attempt
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.proof import prove_blobs

@@ -41,6 +41,7 @@ from workers.childjob import (
     write_document,
 )
 from workers.farm_api import WorkerApi
+from workers.fetching import fetch
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
@@ -143,7 +144,7 @@ class _Attempt:
     def _work(self, scratch: Path) -> _End:
         load_before = hardware.load_average()
         try:
-            inputs = self._fetch(scratch)
+            inputs = fetch(self._job, scratch / "inputs", self._stop)
             reach("node.fetched")
             end = self._run_child(scratch, inputs)
         except transfer.TransferStopped:
@@ -155,23 +156,6 @@ class _Attempt:
 
     def _device_arch(self) -> str:
         return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
-
-    def _fetch(self, scratch: Path) -> list[ChildInput]:
-        folder = scratch / "inputs"
-        folder.mkdir()
-        found = []
-        with transfer.make_client(self._stop) as client:
-            for item in self._job.inputs:
-                path = transfer.download(client, item, self._place(folder, item.role), self._stop)
-                found.append(ChildInput(role=item.role, name=item.name, path=path))
-        return found
-
-    @staticmethod
-    def _place(folder: Path, role: str) -> Path:
-        """External data lies beside its model; other files apart, since names may be the same."""
-        place = folder / ("model" if role in {"model", "external-data"} else role)
-        place.mkdir(exist_ok=True)
-        return place
 
     def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
         out = scratch / "out"

@@ -68,15 +68,6 @@ ROWS: tuple[Row, ...] = (
         "Upload every external data file together with the model.",
     ),
     Row(
-        r"CUDA failure 2\b|CUDA error cudaErrorMemoryAllocation|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
-        r"|CUDA out of memory",
-        "out_of_memory",
-        "The GPU's memory ran out: something else held it, or the model needs more than it has.",
-        "See what else runs on the GPU, reduce the profile's max, or use a larger GPU.",
-        ORT,
-        Blame.NODE,
-    ),
-    Row(
         r"bound to different types|Type Error: Type",
         "mixed_types",
         "An operator mixes data types, or is given one that it does not take.",

@@ -7,7 +7,7 @@ import pytest
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts
 from storage.models import Artifact, Attestation
-from tasks.finish import MOST_DOUBLINGS
+from tasks.failing import MOST_DOUBLINGS
 from tasks.messages import BUCKET_AWAY
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, Scene

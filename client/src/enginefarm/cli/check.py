@@ -51,7 +51,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     wait_for_node: options.WaitForNode = "0",
     as_json: Json = False,
 ) -> None:
-    """Tell all that is wrong with a model for its targets, and build nothing."""
+    """Tell all that is wrong with a model for each target."""
     targets = arguments.targets(target)
     asked: dict[str, JsonValue] = {
         "targets": [str(each) for each in targets],
