@@ -98,6 +98,27 @@ def test_a_verifier_that_was_thought_dead_ends_nothing(
     assert len(models(farm, tenant_id)) == 1
 
 
+def test_a_verifier_whose_upload_another_has_taken_up_ends_nothing(
+    farm: Farm, tenant_id: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other has not ended, either: only whoever came last may."""
+    upload_id = waiting(farm, tenant_id, files)
+    real = verify_uploads._keep
+
+    def overtaken(*arguments: object) -> None:
+        lease_ends(farm, upload_id)
+        with farm.database.transaction() as session:
+            assert uploads.claim(session, 60) is not None
+        real(*arguments)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(verify_uploads, "_keep", overtaken)
+        verify_due(farm, Reader())
+
+    assert row(farm, upload_id).state is UploadState.VERIFYING
+    assert models(farm, tenant_id) == []
+
+
 def test_racing_verifiers_take_each_upload_once(
     farm: Farm, tenant_id: str, files: dict[str, bytes]
 ) -> None:

@@ -212,6 +212,22 @@ def test_sixteen_megabytes_of_empty_nodes_cost_little(tmp_path: Path) -> None:
     assert answer_in(ended.said).peak_bytes < 96 << 20
 
 
+def test_a_reader_whose_parent_is_gone_already_reads_nothing(tmp_path: Path) -> None:
+    """The signal of its parent's death would never come."""
+    question = Question(
+        what="model",
+        parent=1 << 22,
+        memory_bytes=64 << 20,
+        cpu_s=60,
+        max_bytes=0,
+        max_expanded_bytes=0,
+    )
+    with written(tmp_path, model()).open("rb") as file:
+        ended = reader.run(question, file, SMALL)
+
+    assert ended.said == b"the parent of this process is gone\n"
+
+
 PARENT = """
 import sys
 from pathlib import Path
