@@ -21,11 +21,11 @@ from enginefarm.spec import BenchmarkOptions, FixedInput, Profile, SyntheticInpu
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
 from workers.backends.base import Array, Backend, ModelSource, ProgressSink, Runner
-from workers.diagnosis import shorten
+from workers.diagnosis import Runtime, refuse_node_fault, shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
 from workers.measurement.original import Original
-from workers.measurement.refusals import inputs_rejected, output_missing
+from workers.measurement.refusals import engine_failed, inputs_rejected, output_missing
 from workers.measurement.timing import Stopped, measure
 from workers.reporting import PartSink
 
@@ -195,17 +195,13 @@ def _reference(request: Request) -> Runner:
 
 def _run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> JobFailed:
     """Tell whose fault a failed run is: ask the original model to run the same input."""
+    said = str(error)
+    refuse_node_fault(said, Runtime.ONNXRUNTIME, request.source.target)
     try:
         _reference(request).run(feeds)
     except Exception as original:  # noqa: BLE001 - as above
         return inputs_rejected(request.dataset is not None, str(original))
-    return JobFailed(
-        "The engine does not run.",
-        blame=Blame.NODE,
-        code="engine_run_failed",
-        why=f"The original model runs on the same input; the engine says: {shorten(str(error))}",
-        fix="Read the job's log; try other compile options.",
-    )
+    return engine_failed(said)
 
 
 def _accuracy(

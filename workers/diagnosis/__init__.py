@@ -74,7 +74,7 @@ def refuse_node_fault(text: str, runtime: Runtime, target: Target) -> None:
     """
     row = diagnose(text, runtime)
     if row is not None and row.blame is not Blame.PERSON:
-        message = f"The model could not be tried on {target}."
+        message = f"The model could not be run for {target}."
         raise failure_of([text], runtime, code=row.code, message=message)
 
 

@@ -26,6 +26,16 @@ ROWS: tuple[Row, ...] = (
         NODE,
     ),
     Row(
+        # On an H200 with 0.7 GiB left; cuDNN itself gives no better reason.
+        r"CUDNN_FE failure 11|CUDNN_BACKEND_API_FAILED",
+        "out_of_memory",
+        "A step of cuDNN could not run, as happens where the GPU's memory is nearly full.",
+        "See what else holds the GPU's memory; if it is free, bring cuDNN to the version of the"
+        " runtime.",
+        Runtime.ONNXRUNTIME,
+        NODE,
+    ),
+    Row(
         r"CUDA failure 2\b|CUDA error(?: code)?:? ?2\b|cudaErrorMemoryAllocation"
         r"|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|error: 2\b|CU(BLAS|DNN)_STATUS_ALLOC_FAILED",
         "out_of_memory",

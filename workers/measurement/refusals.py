@@ -45,3 +45,14 @@ def output_missing(name: str) -> JobFailed:
         code="engine_interface_differs",
         fix="Report it: the backend has built something else.",
     )
+
+
+def engine_failed(said: str) -> JobFailed:
+    """Say that an engine does not run on what its original runs on."""
+    return JobFailed(
+        "The engine does not run.",
+        blame=Blame.NODE,
+        code="engine_run_failed",
+        why=f"The original model runs on the same input; the engine says: {shorten(said)}",
+        fix="Read the job's log; try other compile options.",
+    )

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
-from workers.diagnosis import TABLE, Runtime, diagnose, failure_of, shorten
+from enginefarm.target import Target
+from workers.diagnosis import TABLE, Runtime, diagnose, failure_of, refuse_node_fault, shorten
 
 TRT, ORT, ONNX = Runtime.TENSORRT, Runtime.ONNXRUNTIME, Runtime.ONNX
 RECORDED = Path(__file__).parents[2] / "contract" / "recorded" / "failures.json"
@@ -191,6 +193,14 @@ SEEN: list[tuple[Runtime, str, str]] = [
         ),
         "out_of_memory",
     ),
+    (
+        ORT,
+        (
+            "Non-zero status code returned while running Conv node. Name:'p2o.Conv.4' Status"
+            " Message: CUDNN_FE failure 11: CUDNN_BACKEND_API_FAILED ; GPU=0 ; hostname=vm"
+        ),
+        "out_of_memory",
+    ),
     (ORT, "The model has exceeded maximum protobuf size of 2GB", "model_too_large"),
 ]
 
@@ -256,3 +266,14 @@ def test_long_texts_keep_both_ends() -> None:
     assert len(short) < 320
     assert short.startswith("aaa")
     assert short.endswith("bbb")
+
+
+def test_what_a_node_lacks_is_told_before_the_model_is_suspected() -> None:
+    target = Target.parse("onnxruntime@sm_90")
+
+    with pytest.raises(JobFailed) as refused:
+        refuse_node_fault("CUDA failure 2: out of memory ; GPU=0", ORT, target)
+    refuse_node_fault("Got invalid dimensions for input: x", ORT, target)
+    refuse_node_fault("words that nobody knows", ORT, target)
+
+    assert (refused.value.code, refused.value.blame) == ("out_of_memory", Blame.NODE)
