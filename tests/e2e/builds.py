@@ -86,7 +86,7 @@ def ended(farm: Farm, build: str) -> dict[str, Any]:
         view = view_of(farm, build)
         return view if view["finished_at"] else None
 
-    return wait_until(f"the end of build {build}", 90, probe)
+    return wait_until(f"the end of build {build}", 240, probe)
 
 
 def view_of(farm: Farm, build: str) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def started_farm(folder: Path, **settings: str) -> Iterator[RunningFarm]:
                 pytest.fail(f"the farm ended: {log.read_text()[-4000:]}")
             return _words_of_a_ready_farm(data / "client.toml")
 
-        words = wait_until("the farm's start", 90, ready)
+        words = wait_until("the farm's start", 180, ready)
         yield RunningFarm(data, words["url"], words["key"], Path(words["trust"]), process)
 
 

@@ -47,7 +47,7 @@ def all_cancelled(parts: Parts, build: str) -> None:
         states = {job["state"] for job in view_of(parts, build)["jobs"]}
         return states <= {"cancelled", "succeeded"} or None
 
-    wait_until("the end of every job", 30, probe)
+    wait_until("the end of every job", 120, probe)
     assert state(parts, build, "publish") == "cancelled"
     assert count(parts, build, "artifacts") == 0
 
