@@ -86,7 +86,7 @@ def test_a_database_without_a_connection_left_is_waited_for(parts: Parts) -> Non
         with parts.http() as http:
             refused(http.get("/v1/builds"), "database_away")
         said = parts.place.log("tasks").stat().st_size
-        wait_until("the loops' trouble", 30, lambda: loops_troubled(parts, said) or None)
+        wait_until("the loops' trouble", 90, lambda: loops_troubled(parts, said) or None)
 
     ends_well_and_uncounted(parts, build)
 

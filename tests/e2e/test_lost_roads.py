@@ -81,8 +81,8 @@ def test_a_node_whose_road_is_away_for_a_lease_frees_the_device_without_being_to
 ) -> None:
     build, children = measuring(parts, ENDLESS)
     with parts.road.made(way):
-        wait_until("the end of the child", 30, lambda: over(children) or None)
-        wait_until("the end of the lease", 30, lambda: lapsed(parts, build))
+        wait_until("the end of the child", 90, lambda: over(children) or None)
+        wait_until("the end of the lease", 90, lambda: lapsed(parts, build))
 
     again = [("failed", "node_lost"), ("running", None)]
     wait_until("another attempt", 60, lambda: attempts(parts, build) == again or None)

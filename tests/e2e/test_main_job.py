@@ -117,16 +117,16 @@ def test_cancel_frees_the_node_and_ends_the_child(running_farm: RunningFarm, mod
     view = submit(running_farm, model, targets=["onnxruntime@cpu"], options=slow, seed=12)
     with running_farm.http() as client:
         wait_until("the benchmark's start", 60, lambda: _running(client, view["id"], "benchmark"))
-        wait_until("the child's start", 20, lambda: _children(running_farm) or None)
+        wait_until("the child's start", 60, lambda: _children(running_farm) or None)
         client.post(f"/v1/builds/{view['id']}/cancel").raise_for_status()
-        wait_until("the child's end", 15, lambda: not _children(running_farm) or None)
+        wait_until("the child's end", 60, lambda: not _children(running_farm) or None)
 
         def cancelled() -> bool | None:
             jobs = client.get(f"/v1/builds/{view['id']}").json()["jobs"]
             states = {job["stage"]: job["state"] for job in jobs}
             return states["benchmark"] == "cancelled" or None
 
-        wait_until("the job's end", 15, cancelled)
+        wait_until("the job's end", 60, cancelled)
         assert client.get(f"/v1/builds/{view['id']}").json()["state"] == "cancelled"
 
 
@@ -135,10 +135,10 @@ def test_a_killed_node_costs_one_attempt(running_farm: RunningFarm, model: str) 
     view = submit(running_farm, model, targets=["onnxruntime@cpu"], options=slow, seed=13)
     with running_farm.http() as client:
         wait_until("the benchmark's start", 60, lambda: _running(client, view["id"], "benchmark"))
-        slots = wait_until("the child's start", 20, lambda: _slots(running_farm) or None)
+        slots = wait_until("the child's start", 60, lambda: _slots(running_farm) or None)
         for slot in slots:  # the supervisor of the job; its child dies with it
             slot.send_signal(signal.SIGKILL)
-        wait_until("the child's end", 15, lambda: not _children(running_farm) or None)
+        wait_until("the child's end", 60, lambda: not _children(running_farm) or None)
         end = finished(client, view["id"])
 
     assert end["state"] == "succeeded"

@@ -97,11 +97,11 @@ def test_a_node_that_leaves_lets_its_job_end_or_hands_it_back(parts: Parts) -> N
 def test_an_api_that_leaves_ends_streams_and_finishes_requests(parts: Parts) -> None:
     build = submit(parts, model_of(parts), QUICK)
     stream, upload = Stream(parts, build), Upload(parts)
-    wait_until("the first event", 30, lambda: stream.ids or None)
-    wait_until("the upload's arrival", 30, lambda: spooled(parts) or None)
+    wait_until("the first event", 90, lambda: stream.ids or None)
+    wait_until("the upload's arrival", 90, lambda: spooled(parts) or None)
 
     parts.child("api").ask_to_stop()
-    wait_until("the end of listening", 30, lambda: not listens(parts) or None)
+    wait_until("the end of listening", 90, lambda: not listens(parts) or None)
     assert upload.status() == httpx.codes.CREATED
     assert parts.leave("api", 15) == 0
     assert stream.ended_well()
