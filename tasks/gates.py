@@ -94,7 +94,15 @@ def _incomparable(
     if not rows:
         return f"there is no output {gate.output!r}"
     empty = [row.output for row in rows if row.elements and row.nonfinite_reference >= row.elements]
-    return f"the original gives no finite number on output {empty[0]!r}" if empty else None
+    if empty:
+        return f"the original gives no finite number on output {empty[0]!r}"
+    unknown = next((row for row in rows if row.nan_reference), None)
+    if unknown is not None:
+        return (
+            f"the original gives NaN in {unknown.nan_reference} of {unknown.elements} values of"
+            f" output {unknown.output!r}"
+        )
+    return None
 
 
 def _latency(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:

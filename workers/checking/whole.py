@@ -44,11 +44,14 @@ def check_model(
     if any(found.code == "memory_short" for found in rules):
         return ordered([*rules, *other_targets(subject)])
     sink.report(0.3, "asking the ONNX checker")
-    said = graph.check_file(source.path)
+    said = anywhere = graph.check_file(source.path)
     if not stops(said):
         sink.report(0.4, "asking the runtime")
-        said += backend.check(source)
+        said = [*said, *backend.check(source)]
         sink.report(0.6, "trying the original")
-        said += try_original(subject, source, rules)
+        anywhere = try_original(subject, source, rules)
+        said = [*said, *anywhere]
     found = merged(rules, said)
-    return ordered([*found, *(other_targets(subject) if stops(found) else [])])
+    # What is wrong with the model itself is so for every other target, too.
+    elsewhere = stops(found) and not stops(anywhere)
+    return ordered([*found, *(other_targets(subject) if elsewhere else [])])

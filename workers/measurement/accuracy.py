@@ -4,9 +4,9 @@ Rules that decide what a number means:
 
 * Everything is compared in float64, whatever the types were.
 * Where both sides are not finite and equal (NaN with NaN, inf with the same inf) they agree and are
-  left out of the errors. Where only one side is finite, or they differ, the error counts as the
-  largest fp32 number (and no error counts as more): an engine that gives NaN must fail any gate,
-  not slip past it.
+  left out of the errors; NaN of the original is counted, for it meets no gate. Where only one side
+  is finite, or they differ, the error counts as the largest fp32 number (and no error counts as
+  more): an engine that gives NaN must fail any gate, not slip past it.
 * Cosine is that of all samples as one vector, as the signal-to-noise ratio is; the worst sample's
   stands beside it. Vectors that are both zero have none; if one of them is zero it is 0.
 * A sample of which no value of the reference rises clearly above what fp32 rounds away is noted:
@@ -59,6 +59,7 @@ class OutputTally:
         self._is_score = True
         self._exact = True
         self._nonfinite = [0, 0]
+        self._nan = 0
 
     def add(self, reference: Array, engine: Array) -> None:
         """Add one batch.
@@ -76,6 +77,7 @@ class OutputTally:
         ok_left, ok_right = np.isfinite(left), np.isfinite(right)
         self._nonfinite[0] += int((~ok_left).sum())
         self._nonfinite[1] += int((~ok_right).sum())
+        self._nan += int(np.isnan(left).sum())
         self._add_top1(reference, left, right)
         agreed = same & ~ok_left
         bad = ~(ok_left & ok_right) & ~agreed
@@ -147,6 +149,7 @@ class OutputTally:
             top1_agreement=self._same_top / self._rows if self._is_score and self._rows else None,
             nonfinite_engine=self._nonfinite[1],
             nonfinite_reference=self._nonfinite[0],
+            nan_reference=self._nan,
             elements=self._elements,
             reference_max_abs=self._reference_max if self._samples else None,
             reference_zero_share=self._zeros / self._elements if self._elements else None,
@@ -154,15 +157,21 @@ class OutputTally:
 
     def notes(self) -> list[str]:
         """Return what a person should know before judging the numbers."""
+        found = []
+        if self._nan:
+            found.append(
+                f"{self.name}: the original gives NaN in {self._nan} of {self._elements} values;"
+                " they are left out of every number, and no gate on accuracy is met"
+            )
         if not self._faint or self._exact:
-            return []
+            return found
         note = (
             f"{self.name}: in {self._faint} of {self._samples} samples no value of the reference is"
             f" above {FAINT_REFERENCE:.1e}, so that what fp32 rounds away shows in cosine_worst and"
             " may show in cosine, snr_db and the relative errors; look at max_abs_error, or measure"
             " on data for which the output is not near zero"
         )
-        return [note]
+        return [*found, note]
 
 
 class Angle:

@@ -21,7 +21,7 @@ from enginefarm.errors import InvalidModel, JobFailed
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.manifest import MODEL_TYPE, REPAIR_TYPE
 from enginefarm.model_file import ModelScan, scan_model
-from enginefarm.repair_report import RepairReport
+from enginefarm.repair_report import Outcome, PassReport, RepairReport
 from enginefarm.repairs import PassId
 from enginefarm.spec import FixedInput, Profile, SyntheticInput
 from enginefarm.state import Blame
@@ -35,6 +35,7 @@ PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 FIXED: TypeAdapter[dict[str, FixedInput]] = TypeAdapter(dict[str, FixedInput])
 SYNTHETIC: TypeAdapter[dict[str, SyntheticInput]] = TypeAdapter(dict[str, SyntheticInput])
 MODEL_FILE, REPORT_FILE = "model.onnx", "repair.json"
+FIX_INPUTS = "fix-inputs"
 
 
 def repair_model(job: ChildJob, sink: ProgressSink) -> ChildResult:
@@ -57,6 +58,7 @@ def repair_model(job: ChildJob, sink: ProgressSink) -> ChildResult:
         for row in data:
             _beside(row, work)
         state = repair(Repaired(loaded, model.path), passes, ground, work, sink)
+        _require_fixed(state.reports)
         report = RepairReport(
             passes=state.reports,
             changed=state.path != model.path,
@@ -90,6 +92,19 @@ def _ground(job: ChildJob, folder: Path, scan: ModelScan) -> Ground:
         keep_outputs=asked.get("keep_outputs") or [],
         prune_inputs=bool(asked.get("prune_unused")),
     )
+
+
+def _require_fixed(reports: list[PassReport]) -> None:
+    """Fail the job where what was asked for by name was not done: a build of it is not wanted."""
+    for row in reports:
+        if row.name == FIX_INPUTS and row.outcome in {Outcome.NOT_APPLIED, Outcome.UNDONE}:
+            raise JobFailed(
+                "The inputs could not be fixed as was asked.",
+                blame=Blame.PERSON,
+                code="fix_not_applied",
+                why=f"{row.why[:1].upper()}{row.why[1:]}.",
+                fix="Give a profile of sizes that the model runs at (--profile), or other values.",
+            )
 
 
 def _beside(row: ChildInput, work: Path) -> None:

@@ -100,6 +100,7 @@ _CODES: dict[str, str] = {
     "file_truncated": "A file is shorter than what was signed.",
     "file_unexpected": "The folder holds a file that nobody has signed.",
     "findings_cut": "There are more findings than are listed; a note.",
+    "fix_not_applied": "The inputs could not be fixed as was asked.",
     "fix_shape": "An input cannot be fixed to this shape, or not without one.",
     "fix_value": "An input cannot be fixed to a value of this type.",
     "gate_bounds": "No value can meet the gate.",

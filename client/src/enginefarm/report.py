@@ -115,6 +115,11 @@ class OutputAccuracy(_Data):
     )
     nonfinite_engine: Count
     nonfinite_reference: Count
+    nan_reference: Count = Field(
+        default=0,
+        description="Elements of the original that are NaN: nobody knows what they should be, so"
+        " no gate on accuracy is met.",
+    )
     elements: Count | None = Field(
         default=None, description="Compared in all, finite or not; absent before schema 2."
     )

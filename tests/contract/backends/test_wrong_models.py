@@ -137,3 +137,13 @@ def test_check_and_compile_agree_on_dimensions_that_share_a_name(
     if code is not None:
         assert findings(checked)[0]["where"] == "x[0], z[0]"
     assert bench.run(Stage.COMPILE, path, profiles=profiles).code == code
+
+
+def test_what_is_wrong_with_the_model_itself_names_no_other_target(
+    bench: Bench, tmp_path: Path
+) -> None:
+    unheard_of = made.model_of([helper.make_node("Magic", ["x"], ["y"])])
+    ran = bench.run(Stage.CHECK, made.save(tmp_path / "model", unheard_of))
+
+    assert ran.code == "invalid_graph"
+    assert "other_targets" not in {row["code"] for row in findings(ran)}

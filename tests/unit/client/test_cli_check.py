@@ -144,3 +144,14 @@ def test_the_farm_is_asked_to_stop_after_the_check_and_its_findings_are_shown(
     said = capsys.readouterr().out
     for words in ("unsupported_operator", "There is no operator Foo.", "node_7"):
         assert words in said
+
+
+def test_a_backend_that_this_version_does_not_build_is_told_without_a_farm(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
+
+    invoke(["check", path, "-t", "tensorrt-llm@sm_90", *ALONE, "--json"])
+
+    assert "backend_not_in_version" in capsys.readouterr().out
+    assert farm_env.seen == []

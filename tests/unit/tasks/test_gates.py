@@ -168,6 +168,10 @@ def test_a_gate_that_is_signed_has_every_digit(bound: float, told: str) -> None:
             "no finite number on output 'y'",
         ),
         (
+            report(output("y", elements=16, nan_reference=2, nonfinite_reference=2)),
+            "gives NaN in 2 of 16 values of output 'y'",
+        ),
+        (
             report(output("y")).model_copy(
                 update={"accuracy": None, "accuracy_reason": "no output is a tensor of numbers"}
             ),

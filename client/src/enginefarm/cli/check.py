@@ -23,7 +23,7 @@ from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.client import FarmClient
 from enginefarm.client.local_model import require_model_file
 from enginefarm.errors import InvalidRequest
-from enginefarm.finding import Finding, Severity
+from enginefarm.finding import Finding, Severity, warning_finding
 from enginefarm.preflight.alternatives import other_targets
 from enginefarm.preflight.check import check as by_rules
 from enginefarm.preflight.check import facts_or_finding, ordered, stops
@@ -31,7 +31,7 @@ from enginefarm.preflight.subject import Subject
 from enginefarm.preflight.weights import look_at_weights
 from enginefarm.spec import BuildSpec
 from enginefarm.spec_errors import valid_spec
-from enginefarm.target import Target
+from enginefarm.target import NOT_IN_THIS_VERSION, Target
 from enginefarm.views import BuildView
 
 Found = Mapping[str, Sequence[Finding]]
@@ -102,10 +102,22 @@ def check_here(path: Path, targets: Sequence[Target], spec: BuildSpec) -> dict[s
     found = {}
     for target in targets:
         subject = Subject(facts, target, spec.profiles, spec.options.compile, seen=seen)
-        told = by_rules(subject)
+        told = [*by_rules(subject), *_without_code(target)]
         others = other_targets(subject) if stops(told) else []
         found[str(target)] = ordered([*told, *others])
     return found
+
+
+def _without_code(target: Target) -> list[Finding]:
+    if target.backend not in NOT_IN_THIS_VERSION:
+        return []
+    return [
+        warning_finding(
+            "backend_not_in_version",
+            f"No node of this version builds {target.backend}; only the rules speak of it.",
+            fix="Ask for another backend to have an engine.",
+        )
+    ]
 
 
 def _by_farm(farm: FarmClient, model: str, asked: dict[str, JsonValue]) -> Found:

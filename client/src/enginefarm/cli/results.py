@@ -172,6 +172,8 @@ def _accuracy(report: AccuracyReport | None) -> tuple[str, str]:
         return NONE, NONE
     cosines = [output.cosine for output in report.outputs if output.cosine is not None]
     worst = max(output.max_abs_error for output in report.outputs)
+    if any(output.nan_reference for output in report.outputs):
+        return "NaN", f"{worst:.1e}"
     return (f"{min(cosines):.6f}" if cosines else NONE), f"{worst:.1e}"
 
 

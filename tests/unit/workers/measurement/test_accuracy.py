@@ -126,6 +126,7 @@ def test_where_both_agree_on_no_number_nothing_is_wrong(value: float) -> None:
     assert found.exact
     assert found.max_abs_error == 0.0
     assert (found.nonfinite_engine, found.nonfinite_reference) == (1, 1)
+    assert found.nan_reference == (1 if np.isnan(value) else 0)
 
 
 def test_infinities_of_different_sign_do_not_agree() -> None:

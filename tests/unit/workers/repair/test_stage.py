@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from enginefarm.errors import InvalidRequest
+from enginefarm.errors import InvalidRequest, JobFailed
 from enginefarm.model_file import scan_model
 from enginefarm.repair_report import RepairReport
 from enginefarm.repairs import passes_for
@@ -147,3 +147,16 @@ def test_restoring_float_is_done_only_where_it_is_allowed(tmp_path: Path) -> Non
         folder.mkdir()
         result = staged(folder, saved(folder, dense()), allow=allow)
         assert report(result).changed is bool(allow)
+
+
+def test_a_fix_that_was_asked_for_and_cannot_be_proven_fails_the_job_and_says_why(
+    tmp_path: Path,
+) -> None:
+    made = rate_chooses()
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+
+    with pytest.raises(JobFailed) as refused:
+        staged(tmp_path, saved(tmp_path, made), fix_inputs={"sr": {"value": 16000}})
+
+    assert (refused.value.code, refused.value.blame) == ("fix_not_applied", Blame.PERSON)
+    assert "proven" in refused.value.why
