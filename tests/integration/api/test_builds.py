@@ -108,7 +108,7 @@ FOUND = {
 def test_what_a_check_found_is_shown_however_it_ended(api: Served, state: str) -> None:
     node = enrol(api)
     with node.client, api.client(Scope.SUBMIT) as client:
-        build = submit(client, until="check").json()
+        build = submit(client, until="check", options={"repair": {"mode": "none"}}).json()
         job_id = node.next_job()
         assert job_id is not None
         work = node.claim(job_id)
