@@ -95,12 +95,23 @@ def _try(
         return _report(row, Outcome.NOTHING_TO_DO, "the model does not need it")
     path = work / f"{row.name}.onnx"
     path.write_bytes(data)
-    verdict = bench.judge(row, path)
+    verdict = _judged(bench, row, path)
     if not verdict.keep:
         outcome = Outcome.NOT_APPLIED if verdict.proof is None else Outcome.UNDONE
         return _report(row, outcome, verdict.why, verdict.proof)
     state.model, state.path = candidate, path
     return _report(row, Outcome.APPLIED, f"{said}; {verdict.why}", verdict.proof)
+
+
+def _judged(bench: _Bench, row: Repair, path: Path) -> _Verdict:
+    """Judge a pass; a judgement that breaks is none, and the pass is not kept."""
+    try:
+        return bench.judge(row, path)
+    except FarmError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what cannot be judged must not break the build
+        told = f"{type(error).__name__}: {shorten(str(error), 200)}"
+        return _Verdict(keep=False, why=f"it cannot be proven: the comparison failed: {told}")
 
 
 class _Bench:
@@ -125,6 +136,11 @@ class _Bench:
             proof = self._prover.compare(self._before, after)
         except Unproven as error:
             return _Verdict(keep=False, why=f"undone: {error}")
+        return self._weighed(row, proof, after)
+
+    def _weighed(self, row: Repair, proof: Proof, after: Ran) -> _Verdict:
+        if not proof.outputs:
+            return self._without_a_comparison(row)
         if row.exactness is Exactness.MEASURED:
             self._before = after
             return _Verdict(keep=True, why=_measured(proof), proof=proof)
@@ -138,6 +154,13 @@ class _Bench:
                 self._before = self._prover.run(self._original)
             except Unproven as error:
                 self._mute = str(error)
+
+    def _without_a_comparison(self, row: Repair) -> _Verdict:
+        """Both versions run, but give nothing that could be compared: sequences, for example."""
+        said = "none of the model's outputs can be compared"
+        if row.exactness is Exactness.STRUCTURAL:
+            return _Verdict(keep=True, why=f"not proven, it changes no computation: {said}")
+        return _Verdict(keep=False, why=f"it cannot be proven: {said}")
 
     def _without_a_run(self, row: Repair, said: str) -> _Verdict:
         """Keep a pass that computes nothing anew if the model did not run before either."""

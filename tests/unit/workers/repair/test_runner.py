@@ -176,6 +176,46 @@ def test_what_cannot_be_run_is_rewritten_only_where_nothing_is_computed_anew(
     assert report.proof is None
 
 
+def gives_a_sequence() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["z"]),
+        helper.make_node("SequenceConstruct", ["z"], ["y"]),
+    ]
+    output = helper.make_tensor_sequence_value_info("y", onnx.TensorProto.FLOAT, None)
+    return model(nodes, [value("x", 2, 4)], [output], [weight("k", np.float32(2))])
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        (STRUCTURAL, Outcome.APPLIED),
+        (EXACT, Outcome.NOT_APPLIED),
+        (MEASURED, Outcome.NOT_APPLIED),
+    ],
+)
+def test_outputs_that_cannot_be_compared_prove_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Repair, outcome: Outcome
+) -> None:
+    _, report = tried(_rename_graph, row, gives_a_sequence(), tmp_path, monkeypatch)
+    assert report.outcome is outcome
+    assert "none of the model's outputs can be compared" in report.why
+    assert report.proof is None
+
+
+def test_a_comparison_that_breaks_breaks_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(*_: object) -> None:
+        message = "no such comparison"
+        raise TypeError(message)
+
+    monkeypatch.setattr("workers.repair.prover.Prover.compare", compare)
+    state, report = tried(_rename_graph, STRUCTURAL, scaled(), tmp_path, monkeypatch)
+    assert report.outcome is Outcome.NOT_APPLIED
+    assert "no such comparison" in report.why
+    assert state.path == tmp_path / "model.onnx"
+
+
 def test_a_node_with_other_passes_gives_the_job_back(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in (PassId(name="sort-nodes", version=99), PassId(name="walk-the-dog", version=1)):
         with pytest.raises(JobFailed) as failed:
