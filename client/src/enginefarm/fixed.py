@@ -5,6 +5,9 @@ The farm asks before a build is accepted, the node before it rewrites: the answe
 
 from __future__ import annotations
 
+import math
+import re
+import struct
 from collections.abc import Mapping, Sequence
 
 from enginefarm.errors import InvalidRequest
@@ -13,8 +16,19 @@ from enginefarm.profile_text import shape_text
 from enginefarm.spec import FixedInput
 from enginefarm.views import TensorView
 
-_WHOLE = ("int", "uint")
+_WHOLE = re.compile(r"(?P<unsigned>u?)int(?P<bits>\d+)")
 _FLOATING = ("float", "bfloat", "double", "half")
+_PACKED = {"float": "<f", "float32": "<f", "float16": "<e", "half": "<e"}
+"""How the standard library writes a type; it refuses what would become infinite."""
+_LARGEST = {
+    "bfloat16": float.fromhex("0x1.fep127"),
+    "float8e4m3fn": 448.0,
+    "float8e4m3fnuz": 240.0,
+    "float8e5m2": 57344.0,
+    "float8e5m2fnuz": 57344.0,
+    "float4e2m1": 6.0,
+}
+"""The largest finite number of the types that it does not know."""
 
 
 def with_fixed(inputs: Sequence[TensorView], fixed: Mapping[str, FixedInput]) -> list[TensorView]:
@@ -92,20 +106,34 @@ def _require_shape(row: TensorView, wanted: FixedInput) -> None:
 
 
 def _require_value(row: TensorView, wanted: FixedInput) -> None:
-    value = wanted.value
-    if value is None:
+    if wanted.value is None or _holds(row.dtype, wanted.value):
         return
-    if row.dtype == "bool":
-        fits = isinstance(value, bool) or value in {0, 1}
-    elif row.dtype.startswith(_FLOATING):
-        fits = True
-    else:
-        fits = row.dtype.startswith(_WHOLE) and float(value).is_integer()
-        fits = fits and (not row.dtype.startswith("u") or value >= 0)
-    if not fits:
-        raise InvalidRequest(
-            f"The input {row.name!r} cannot be fixed to {value!r}.",
-            code="fix_value",
-            why=f"The model declares it as {row.dtype}.",
-            fix="Give a value of that type.",
-        )
+    raise InvalidRequest(
+        f"The input {row.name!r} cannot be fixed to {str(wanted.value)[:80]}.",
+        code="fix_value",
+        why=f"The model declares it as {row.dtype}, which cannot hold that.",
+        fix="Give a value of that type.",
+    )
+
+
+def _holds(dtype: str, value: float) -> bool:
+    """Tell whether a tensor type holds a value: integers exactly, floats as a finite number."""
+    if dtype == "bool":
+        return isinstance(value, bool) or value in {0, 1}
+    whole = _WHOLE.fullmatch(dtype)
+    if whole is None:
+        return dtype.startswith(_FLOATING) and _is_finite(dtype, value)
+    bits = int(whole["bits"])
+    low, high = (0, 1 << bits) if whole["unsigned"] else (-(1 << (bits - 1)), 1 << (bits - 1))
+    return int(value) == value and low <= int(value) < high
+
+
+def _is_finite(dtype: str, value: float) -> bool:
+    """Tell whether a value is still finite when it is rounded to a floating point type."""
+    try:
+        number = float(value)
+        if dtype in _PACKED:
+            struct.pack(_PACKED[dtype], number)
+    except OverflowError:
+        return False
+    return math.isfinite(number) and abs(number) <= _LARGEST.get(dtype, math.inf)
