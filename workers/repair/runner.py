@@ -15,7 +15,7 @@ from enginefarm.state import Blame
 from workers.backends.base import ProgressSink
 from workers.diagnosis import shorten
 from workers.repair.base import Ground, NotApplied, Pass
-from workers.repair.prover import RELATIVE, Prover, Ran, Unproven
+from workers.repair.prover import Prover, Ran, Unproven
 from workers.repair.registry import PASSES
 
 WEIGHTS_ALONE_IR = 4
@@ -136,16 +136,18 @@ class _Bench:
             proof = self._prover.compare(self._before, after)
         except Unproven as error:
             return _Verdict(keep=False, why=f"undone: {error}")
-        return self._weighed(row, proof, after)
+        return self._weighed(row, proof, self._before, after)
 
-    def _weighed(self, row: Repair, proof: Proof, after: Ran) -> _Verdict:
+    def _weighed(self, row: Repair, proof: Proof, before: Ran, after: Ran) -> _Verdict:
         if not proof.outputs:
             return self._without_a_comparison(row)
         if row.exactness is Exactness.MEASURED:
             self._before = after
             return _Verdict(keep=True, why=_measured(proof), proof=proof)
-        if proof.max_rel_error is not None and proof.max_rel_error > RELATIVE:
-            return _Verdict(keep=False, why=f"undone: {_measured(proof)}", proof=proof)
+        changed = self._prover.changed(before, after)
+        if changed is not None:
+            why = f"undone: {changed}, {_measured(proof)}"
+            return _Verdict(keep=False, why=why, proof=proof)
         return _Verdict(keep=True, why=f"proven: {_equal(proof)}", proof=proof)
 
     def _measure_original(self) -> None:

@@ -91,6 +91,24 @@ def test_a_measured_pass_is_kept_with_its_difference(
     assert report.proof.max_rel_error == pytest.approx(0.5)
 
 
+def _beside_a_mask(by: float) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["z"]),
+        helper.make_node("Concat", ["z", "mask"], ["y"], axis=0),
+    ]
+    mask = weight("mask", np.full((1, 4), -3.4e38, np.float32))
+    weights = [weight("k", np.float32(by)), mask]
+    return model(nodes, [value("x", 2, 4)], [value("y", 3, 4)], weights)
+
+
+def test_a_mask_value_does_not_hide_a_changed_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, report = tried(_multiply(1.5), EXACT, _beside_a_mask(2.0), tmp_path, monkeypatch)
+    assert report.outcome is Outcome.UNDONE
+    assert "8 of 12 elements of output y" in report.why
+
+
 def _break(made: onnx.ModelProto, _ground: Ground) -> str:
     made.graph.node[0].input[0] = "nowhere"
     return "broken"
