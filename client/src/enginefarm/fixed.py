@@ -16,6 +16,8 @@ from enginefarm.profile_text import shape_text
 from enginefarm.spec import FixedInput
 from enginefarm.views import TensorView
 
+MOST_ELEMENTS = 2**24
+"""An input of more elements is not fixed to a value: the model's file would hold all of them."""
 _WHOLE = re.compile(r"(?P<unsigned>u?)int(?P<bits>\d+)")
 _FLOATING = ("float", "bfloat", "double", "half")
 _PACKED = {"float": "<f", "float32": "<f", "float16": "<e", "half": "<e"}
@@ -46,6 +48,7 @@ def with_fixed(inputs: Sequence[TensorView], fixed: Mapping[str, FixedInput]) ->
                 fix=did_you_mean(name, known) if known else "The model has no inputs.",
             )
         _require_shape(known[name], wanted)
+        _require_size(known[name], wanted)
         _require_value(known[name], wanted)
     return [
         row if row.name not in fixed else _with_shape(row, fixed[row.name])
@@ -102,6 +105,17 @@ def _require_shape(row: TensorView, wanted: FixedInput) -> None:
             code="fix_shape",
             why=f"The model declares it as {shape_text(row.shape)}.",
             fix="Give one number for each dimension, and the model's own where it has one.",
+        )
+
+
+def _require_size(row: TensorView, wanted: FixedInput) -> None:
+    shape = shape_of(row, wanted)
+    if wanted.value is not None and math.prod(shape) > MOST_ELEMENTS:
+        raise InvalidRequest(
+            f"The input {row.name!r} is too large to be fixed to a value.",
+            code="fix_shape",
+            why=f"{shape_text(shape)} are {math.prod(shape):,} elements; {MOST_ELEMENTS:,} may be.",
+            fix="Fix it to a smaller shape, or leave it an input.",
         )
 
 

@@ -63,6 +63,17 @@ def test_what_fits_is_taken(row: TensorView, value: float) -> None:
     assert with_fixed([row], fixed(row.name, value=value, **shape)) == []
 
 
+def test_a_value_is_not_written_out_for_millions_of_elements() -> None:
+    plane = TensorView(name="v", dtype="float32", shape=["a", "b"])
+    told = TensorView(name="v", dtype="float32", shape=[40000, 40000])
+    for row, shape in ((plane, [40000, 40000]), (plane, [4096, 4097]), (told, None)):
+        with pytest.raises(InvalidRequest) as refused:
+            with_fixed([row], {"v": FixedInput(value=1, shape=shape)})
+        assert refused.value.code == "fix_shape"
+    assert with_fixed([plane], {"v": FixedInput(value=1, shape=[4096, 4096])}) == []
+    assert with_fixed([plane], {"v": FixedInput(shape=[40000, 40000])})
+
+
 def scalar(dtype: str) -> TensorView:
     return TensorView(name="v", dtype=dtype, shape=[])
 
