@@ -19,6 +19,8 @@ from workers.repair.prover import Prover, Ran, Unproven
 from workers.repair.registry import PASSES
 
 WEIGHTS_ALONE_IR = 4
+MOST_MEASURED = 0.2
+"""A measured pass that differs by more of an output's largest value has changed what is meant."""
 
 
 @dataclass
@@ -142,6 +144,9 @@ class _Bench:
         if not proof.outputs:
             return self._without_a_comparison(row)
         if row.exactness is Exactness.MEASURED:
+            if proof.max_rel_error is None or proof.max_rel_error > MOST_MEASURED:
+                why = f"undone: {_measured(proof)}, and {MOST_MEASURED} is the most that is kept"
+                return _Verdict(keep=False, why=why, proof=proof)
             self._before = after
             return _Verdict(keep=True, why=_measured(proof), proof=proof)
         changed = self._prover.changed(before, after)

@@ -85,10 +85,20 @@ def test_the_bound_of_a_proof_is_one_in_a_hundred_thousand(
 def test_a_measured_pass_is_kept_with_its_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, report = tried(_multiply(1.5), MEASURED, scaled(), tmp_path, monkeypatch)
+    _, report = tried(_multiply(1.1), MEASURED, scaled(), tmp_path, monkeypatch)
     assert report.outcome is Outcome.APPLIED
     assert report.proof is not None
-    assert report.proof.max_rel_error == pytest.approx(0.5)
+    assert report.proof.max_rel_error == pytest.approx(0.1)
+
+
+def test_a_measured_pass_that_changes_what_is_meant_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, report = tried(_multiply(1.25), MEASURED, scaled(), tmp_path, monkeypatch)
+    assert report.outcome is Outcome.UNDONE
+    assert "0.2 is the most" in report.why
+    assert report.proof is not None
+    assert state.path == tmp_path / "model.onnx"
 
 
 def _beside_a_mask(by: float) -> onnx.ModelProto:
