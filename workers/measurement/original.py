@@ -28,8 +28,8 @@ class Original:
         self.outputs = runner.outputs
         self.inputs = with_fixed(runner.inputs, fixed)
         self._constant: dict[str, Array] = {
-            view.name: np.full(shape_of(view, fixed[view.name]), fixed[view.name].value).astype(
-                numpy_dtype(view.dtype)
+            view.name: np.full(
+                shape_of(view, fixed[view.name]), fixed[view.name].value, numpy_dtype(view.dtype)
             )
             for view in runner.inputs
             if view.name in fixed and fixed[view.name].value is not None

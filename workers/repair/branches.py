@@ -15,6 +15,8 @@ def take_in(graph: onnx.GraphProto, node: onnx.NodeProto, *, condition: bool) ->
     taken = names(graph, but=node) | set(node.input) | set(node.output)
     renamed = {name: _free(name, taken) for name in _defined(branch)}
     _rename(branch, renamed)
+    for row in branch.node:
+        row.name = _free(row.name, taken) if row.name else ""
     place = next(i for i, row in enumerate(graph.node) if row is node)
     results = [
         onnx.helper.make_node("Identity", [value.name], [name], name=_free(f"{name}_taken", taken))

@@ -165,7 +165,10 @@ class Constants:
         out = onnx.helper.make_empty_tensor_value_info(node.output[0])
         graph = onnx.helper.make_graph([node], "one", infos, [out])
         model = onnx.helper.make_model(graph, opset_imports=self._opsets, ir_version=self._ir)
-        results: Any = ReferenceEvaluator(model).run(None, feeds)
+        try:
+            results: Any = ReferenceEvaluator(model).run(None, feeds)
+        except Exception:  # noqa: BLE001 - what cannot be computed here is left to the runtime
+            return None
         found = np.asarray(results[0])
         return found if found.size <= most else None
 
@@ -201,7 +204,11 @@ def _constant(node: onnx.NodeProto) -> Array | None:
 
 
 def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Dims]]:
-    graph = shape_inference.infer_shapes(model, data_prop=True).graph
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    # What a file notes of the shapes in between may be wrong, and inference would believe it.
+    del bare.graph.value_info[:]
+    graph = shape_inference.infer_shapes(bare, data_prop=True).graph
     for tensor in graph.initializer:
         yield tensor.name, list(tensor.dims)
     for value in [*graph.input, *graph.value_info, *graph.output]:

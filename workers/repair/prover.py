@@ -27,7 +27,7 @@ MOST_ELEMENTS = 4_000_000
 """Larger inputs are not run: a proof must stay quick. The smaller shapes are."""
 ENDS = ("min", "opt", "max")
 RELATIVE = 1e-5
-"""How much an exact pass may differ, of the largest value that the output had before."""
+"""How much an element may differ in an exact pass, of its own value and of a usual one."""
 
 Outputs = dict[str, Array | None]
 
@@ -97,6 +97,18 @@ class Prover:
             max_rel_error=max((row[1] for row in errors), default=0.0) if found else None,
         )
 
+    def changed(self, before: Ran, after: Ran) -> str | None:
+        """Say which output is not what it was, as :func:`not_same` judges; None if none is."""
+        for early, late in zip(before.outputs, after.outputs, strict=True):
+            for name, wanted in early.items():
+                found = late.get(name)
+                if wanted is None or found is None or not self._is_wanted(name):
+                    continue
+                count = not_same(wanted, found)
+                if count:
+                    return f"{count} of {wanted.size} elements of output {name} are not the same"
+        return None
+
     def _is_wanted(self, name: str) -> bool:
         """Tell whether an output is compared: not one that was asked to be left out."""
         kept = self._ground.keep_outputs
@@ -130,6 +142,26 @@ def _made(ground: Ground) -> list[inputs.Feeds]:
     if not made:
         raise Unproven(f"all {left_out} shapes have more than {MOST_ELEMENTS:,} input elements")
     return made
+
+
+def not_same(before: Array, after: Array) -> int:
+    """Count the elements of an output, in two versions of one shape and type, that are not equal.
+
+    Integers and bools must be exactly equal. A float may differ by 1e-5 of its own value before,
+    and by 1e-5 of a usual value of the output: the median of |before| where that is finite and not
+    zero. The first alone would ask for digits that a sum near zero does not have; the largest value
+    as scale would let one huge element, such as the -3e38 of a mask, hide what all others are.
+    """
+    if before.tobytes() == after.tobytes():
+        return 0
+    if before.dtype.kind != "f":
+        return int(np.count_nonzero(before != after))
+    left, right = before.astype(np.float64), after.astype(np.float64)
+    sizes = np.abs(left)
+    told = sizes[np.isfinite(sizes) & (sizes > 0)]
+    usual = float(np.median(told)) if told.size else 0.0
+    same = np.isclose(right, left, rtol=RELATIVE, atol=RELATIVE * usual, equal_nan=True)
+    return int(np.count_nonzero(~same))
 
 
 def _difference(name: str, before: Array, after: Array | None) -> tuple[float, float] | None:

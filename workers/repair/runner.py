@@ -15,10 +15,12 @@ from enginefarm.state import Blame
 from workers.backends.base import ProgressSink
 from workers.diagnosis import shorten
 from workers.repair.base import Ground, NotApplied, Pass
-from workers.repair.prover import RELATIVE, Prover, Ran, Unproven
+from workers.repair.prover import Prover, Ran, Unproven
 from workers.repair.registry import PASSES
 
 WEIGHTS_ALONE_IR = 4
+MOST_MEASURED = 0.2
+"""A measured pass that differs by more of an output's largest value has changed what is meant."""
 
 
 @dataclass
@@ -95,12 +97,23 @@ def _try(
         return _report(row, Outcome.NOTHING_TO_DO, "the model does not need it")
     path = work / f"{row.name}.onnx"
     path.write_bytes(data)
-    verdict = bench.judge(row, path)
+    verdict = _judged(bench, row, path)
     if not verdict.keep:
         outcome = Outcome.NOT_APPLIED if verdict.proof is None else Outcome.UNDONE
         return _report(row, outcome, verdict.why, verdict.proof)
     state.model, state.path = candidate, path
     return _report(row, Outcome.APPLIED, f"{said}; {verdict.why}", verdict.proof)
+
+
+def _judged(bench: _Bench, row: Repair, path: Path) -> _Verdict:
+    """Judge a pass; a judgement that breaks is none, and the pass is not kept."""
+    try:
+        return bench.judge(row, path)
+    except FarmError:
+        raise
+    except Exception as error:  # noqa: BLE001 - what cannot be judged must not break the build
+        told = f"{type(error).__name__}: {shorten(str(error), 200)}"
+        return _Verdict(keep=False, why=f"it cannot be proven: the comparison failed: {told}")
 
 
 class _Bench:
@@ -125,11 +138,21 @@ class _Bench:
             proof = self._prover.compare(self._before, after)
         except Unproven as error:
             return _Verdict(keep=False, why=f"undone: {error}")
+        return self._weighed(row, proof, self._before, after)
+
+    def _weighed(self, row: Repair, proof: Proof, before: Ran, after: Ran) -> _Verdict:
+        if not proof.outputs:
+            return self._without_a_comparison(row)
         if row.exactness is Exactness.MEASURED:
+            if proof.max_rel_error is None or proof.max_rel_error > MOST_MEASURED:
+                why = f"undone: {_measured(proof)}, and {MOST_MEASURED} is the most that is kept"
+                return _Verdict(keep=False, why=why, proof=proof)
             self._before = after
             return _Verdict(keep=True, why=_measured(proof), proof=proof)
-        if proof.max_rel_error is not None and proof.max_rel_error > RELATIVE:
-            return _Verdict(keep=False, why=f"undone: {_measured(proof)}", proof=proof)
+        changed = self._prover.changed(before, after)
+        if changed is not None:
+            why = f"undone: {changed}, {_measured(proof)}"
+            return _Verdict(keep=False, why=why, proof=proof)
         return _Verdict(keep=True, why=f"proven: {_equal(proof)}", proof=proof)
 
     def _measure_original(self) -> None:
@@ -138,6 +161,13 @@ class _Bench:
                 self._before = self._prover.run(self._original)
             except Unproven as error:
                 self._mute = str(error)
+
+    def _without_a_comparison(self, row: Repair) -> _Verdict:
+        """Both versions run, but give nothing that could be compared: sequences, for example."""
+        said = "none of the model's outputs can be compared"
+        if row.exactness is Exactness.STRUCTURAL:
+            return _Verdict(keep=True, why=f"not proven, it changes no computation: {said}")
+        return _Verdict(keep=False, why=f"it cannot be proven: {said}")
 
     def _without_a_run(self, row: Repair, said: str) -> _Verdict:
         """Keep a pass that computes nothing anew if the model did not run before either."""

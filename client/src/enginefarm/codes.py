@@ -102,7 +102,7 @@ _CODES: dict[str, str] = {
     "findings_cut": "There are more findings than are listed; a note.",
     "fix_not_applied": "The inputs could not be fixed as was asked.",
     "fix_shape": "An input cannot be fixed to this shape, or not without one.",
-    "fix_value": "An input cannot be fixed to a value of this type.",
+    "fix_value": "An input cannot be fixed to a value that its type cannot hold.",
     "gate_bounds": "No value can meet the gate.",
     "gate_not_met": "The engine missed a gate; it is quarantined and not published.",
     "gate_target_unknown": "A gate names a target that the build does not build.",

@@ -63,6 +63,63 @@ def test_what_fits_is_taken(row: TensorView, value: float) -> None:
     assert with_fixed([row], fixed(row.name, value=value, **shape)) == []
 
 
+def test_a_value_is_not_written_out_for_millions_of_elements() -> None:
+    plane = TensorView(name="v", dtype="float32", shape=["a", "b"])
+    told = TensorView(name="v", dtype="float32", shape=[40000, 40000])
+    for row, shape in ((plane, [40000, 40000]), (plane, [4096, 4097]), (told, None)):
+        with pytest.raises(InvalidRequest) as refused:
+            with_fixed([row], {"v": FixedInput(value=1, shape=shape)})
+        assert refused.value.code == "fix_shape"
+    assert with_fixed([plane], {"v": FixedInput(value=1, shape=[4096, 4096])}) == []
+    assert with_fixed([plane], {"v": FixedInput(shape=[40000, 40000])})
+
+
+def scalar(dtype: str) -> TensorView:
+    return TensorView(name="v", dtype=dtype, shape=[])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int8", 300),
+        ("int8", -129),
+        ("uint8", 256),
+        ("int32", 3e9),
+        ("int64", 10**30),
+        ("int64", 1e300),
+        ("int64", 2**63),
+        ("int4", 8),
+        ("float16", 1e6),
+        ("float32", 1e39),
+        pytest.param("float32", 10**400, id="float32-huge"),
+        pytest.param("double", 10**400, id="double-huge"),
+        ("bfloat16", 3.4e38),
+    ],
+)
+def test_a_value_that_the_type_cannot_hold_is_refused(dtype: str, value: float) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        with_fixed([scalar(dtype)], {"v": FixedInput(value=value)})
+    assert refused.value.code == "fix_value"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("int8", -128),
+        ("uint8", 255),
+        ("int64", 2**53 + 1),
+        ("uint64", 2**64 - 1),
+        ("float16", 65504),
+        ("float32", 3.4e38),
+        ("float32", 0.1),
+        ("double", 1e300),
+        ("bfloat16", 3e38),
+    ],
+)
+def test_the_ends_of_a_type_are_taken(dtype: str, value: float) -> None:
+    assert with_fixed([scalar(dtype)], {"v": FixedInput(value=value)}) == []
+
+
 def test_a_misspelt_input_is_told_the_nearest() -> None:
     with pytest.raises(InvalidRequest) as refused:
         with_fixed([X, RATE], fixed("Sr", value=1))

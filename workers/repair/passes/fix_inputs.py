@@ -33,7 +33,7 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
 
 def _filled(value: onnx.ValueInfoProto, shape: list[int], wanted: FixedInput) -> onnx.TensorProto:
     dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-    return numpy_helper.from_array(np.full(shape, wanted.value).astype(dtype), value.name)
+    return numpy_helper.from_array(np.full(shape, wanted.value, dtype), value.name)
 
 
 def _set_shape(value: onnx.ValueInfoProto, shape: list[int]) -> None:

@@ -18,7 +18,8 @@ from workers.repair.wiring import Wiring
 DYNAMIC = frozenset(
     {"DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "DynamicQuantizeLSTM"}
 )
-_OUTPUT_CHANNEL = {"ConvInteger": 0, "MatMulInteger": -1}
+_OUTPUT_CHANNEL = {"ConvInteger": (None, 0), "MatMulInteger": (-2, -1)}
+"""The axis of a weight with a scale for each channel, by the place at which it is multiplied."""
 
 
 def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
@@ -48,9 +49,9 @@ def _restore_product(wiring: Wiring, node: onnx.NodeProto) -> None:
     right, right_scale = _dequantized(wiring, node, 1)
     ends = [node.output[0]]
     after = wiring.only_reader(ends[-1])
-    bias = None
+    bias, divisor = None, ""
     if after.op_type == "Add":
-        bias = _bias(wiring, after, ends[-1])
+        bias, divisor = _bias(wiring, after, ends[-1])
         ends.append(after.output[0])
         after = wiring.only_reader(ends[-1])
     if after.op_type != "Cast":
@@ -58,6 +59,8 @@ def _restore_product(wiring: Wiring, node: onnx.NodeProto) -> None:
     scaled = wiring.only_reader(after.output[0])
     if scaled.op_type != "Mul" or not _scales(wiring, scaled, after, (left_scale, right_scale)):
         raise NotApplied(f"{node.op_type} is not scaled back by its own two scales")
+    if bias is not None and not _is_product(wiring, divisor, (left_scale, right_scale)):
+        raise NotApplied(f"the bias of {node.op_type} is divided by another scale than its product")
     goal = scaled.output[0]
     product = goal if bias is None else wiring.fresh(f"{goal}_product")
     kind = node.op_type.removesuffix("Integer")
@@ -79,10 +82,26 @@ def _dequantized(wiring: Wiring, node: onnx.NodeProto, place: int) -> tuple[str,
     if weight is None:
         raise NotApplied(f"{node.op_type} multiplies by what is neither a weight nor quantized")
     scale_name, scale = _weight_scale(wiring, node, place)
-    axis = _OUTPUT_CHANNEL[node.op_type]
+    axis = _OUTPUT_CHANNEL[node.op_type][place]
+    _require_axis(node, scale, weight, place)
     shifted = weight.astype(np.float32) - _along(wiring.value(zero), weight, axis)
     restored = shifted * _along(scale, weight, axis)
     return wiring.constant(f"{name}_float", restored.astype(np.float32)), scale_name
+
+
+def _require_axis(node: onnx.NodeProto, scale: Array, weight: Array, place: int) -> None:
+    """Refuse scales of which it is not certain that they belong to the channels of the weight.
+
+    They multiply the product, so where they lie in it is counted from its last axis.
+    """
+    if scale.size == 1:
+        return
+    axis = _OUTPUT_CHANNEL[node.op_type][place]
+    wanted = 1 - weight.ndim if node.op_type == "ConvInteger" else axis
+    sized = [number - scale.ndim for number, size in enumerate(scale.shape) if size > 1]
+    fits = axis is not None and weight.ndim > 1 and sized == [wanted]
+    if axis is None or not fits or weight.shape[axis] != scale.size:
+        raise NotApplied(f"the scales of a weight of {node.op_type} are not those of its channels")
 
 
 def _weight_scale(wiring: Wiring, node: onnx.NodeProto, place: int) -> tuple[str, Array]:
@@ -113,12 +132,16 @@ def _scales(
     wiring: Wiring, scaled: onnx.NodeProto, cast: onnx.NodeProto, wanted: tuple[str, str]
 ) -> bool:
     other = [name for name in scaled.input if name != cast.output[0]]
-    maker = wiring.maker(other[0]) if other else None
+    return bool(other) and _is_product(wiring, other[0], wanted)
+
+
+def _is_product(wiring: Wiring, name: str, wanted: tuple[str, str]) -> bool:
+    maker = wiring.maker(name)
     return maker is not None and maker.op_type == "Mul" and set(maker.input) == set(wanted)
 
 
-def _bias(wiring: Wiring, add: onnx.NodeProto, product: str) -> str:
-    """Return the float bias that was rounded to integers, in the shape in which it is added."""
+def _bias(wiring: Wiring, add: onnx.NodeProto, product: str) -> tuple[str, str]:
+    """Return the float bias that was rounded, shaped as it is added, and what it is divided by."""
     other: str = next(name for name in add.input if name != product)
     path = []
     for kind in ("Reshape", "Cast", "Floor", "Div"):
@@ -129,10 +152,10 @@ def _bias(wiring: Wiring, add: onnx.NodeProto, product: str) -> str:
     if not path or path[-1].op_type != "Div":
         raise NotApplied("a bias is added to integers in a way that is not known here")
     if path[0].op_type != "Reshape":
-        return other
+        return other, path[-1].input[1]
     name = wiring.fresh(f"{other}_shaped")
     wiring.prepend(onnx.helper.make_node("Reshape", [other, path[0].input[1]], [name], name=name))
-    return name
+    return name, path[-1].input[1]
 
 
 def _restore_lstm(wiring: Wiring, node: onnx.NodeProto) -> None:
@@ -161,11 +184,11 @@ def _restore_lstm(wiring: Wiring, node: onnx.NodeProto) -> None:
     wiring.replace(node, [made])
 
 
-def _along(values: Array | None, weight: Array, axis: int) -> Array:
+def _along(values: Array | None, weight: Array, axis: int | None) -> Array:
     """Shape a scale or zero point, of the whole or of each channel, so that it fits a weight."""
     if values is None:
         return np.zeros((), np.float32)
     shape = [1] * weight.ndim
-    if values.size > 1:
+    if values.size > 1 and axis is not None:
         shape[axis] = values.size
     return values.astype(np.float32).reshape(shape)

@@ -23,6 +23,7 @@ from tests.unit.workers.repair.made import (
     value,
     weight,
 )
+from workers.repair.folding import Constants
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4) - 3
 RATE = FixedInput(value=16000)
@@ -198,3 +199,50 @@ def test_a_branch_keeps_its_names_where_they_are_free(tmp_path: Path) -> None:
     fixed = {"sr": RATE}
     found, _ = through(rate_chooses(), tmp_path, "fix-inputs", "fold-constants", fixed=fixed)
     assert next(node for node in found.graph.node if node.op_type == "Mul").output[0] == "t"
+
+
+def chosen(read: str, made: str, name: str = "") -> onnx.NodeProto:
+    """An If of which the condition is known; the nodes of its branches have one name."""
+    then = branch([helper.make_node("Neg", [read], ["t"], name="one")], "t")
+    rest = branch([helper.make_node("Abs", [read], ["e"], name="one")], "e")
+    return helper.make_node("If", ["c"], [made], name, then_branch=then, else_branch=rest)
+
+
+def test_nodes_of_two_branches_with_one_name_get_two(tmp_path: Path) -> None:
+    nodes = [chosen("x", "a"), chosen("a", "y")]
+    inputs, outputs = [value("x", 2, 4)], [value("y", 2, 4)]
+    made = model(nodes, inputs, outputs, [weight("c", np.array(True))])
+    found, reports = through(made, tmp_path, "fold-constants")
+    assert one(reports, "fold-constants").outcome is Outcome.APPLIED
+    assert len({node.name for node in found.graph.node}) == len(found.graph.node)
+    assert np.array_equal(ran(found, {"x": X})[0], X)
+
+
+def test_a_node_that_cannot_be_computed_is_left_and_the_rest_is_folded(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Pow", ["two", "minus"], ["q"]),
+        helper.make_node("Cast", ["q"], ["qf"], to=onnx.TensorProto.FLOAT),
+        chosen("x", "a"),
+        helper.make_node("Add", ["a", "qf"], ["y"]),
+    ]
+    weights = [
+        weight("c", np.array(True)),
+        weight("two", np.array([2], np.int64)),
+        weight("minus", np.array([-1], np.int64)),
+    ]
+    made = model(nodes, [value("x", 2, 4)], [value("y", 2, 4)], weights)
+    found, reports = through(made, tmp_path, "fold-constants")
+    assert one(reports, "fold-constants").outcome is Outcome.APPLIED
+    assert "If" not in ops(found)
+    assert "Pow" in ops(found)
+
+
+def test_a_noted_shape_that_is_wrong_is_not_believed() -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["where"]),
+        helper.make_node("Shape", ["where"], ["y"]),
+    ]
+    made = model(nodes, [value("x", 2, 4)], [value("y", 2, dtype=INT64)])
+    made.graph.value_info.append(value("where", 2, 5, dtype=INT64))
+    constants = Constants(made)
+    assert [constants.learn(node) for node in made.graph.node] == [None, None]

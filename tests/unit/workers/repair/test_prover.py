@@ -12,10 +12,14 @@ from onnx import helper
 from enginefarm.fixed import with_fixed
 from enginefarm.model_file import scan_model
 from enginefarm.spec import FixedInput, Profile, SyntheticInput
-from tests.unit.workers.repair.made import INT64, model, shapes, value, weight
+from tests.unit.workers.repair.made import INT64, Array, model, shapes, value, weight
 from workers.repair import prover
 from workers.repair.base import Ground
-from workers.repair.prover import Prover, Unproven
+from workers.repair.prover import Prover, Unproven, not_same
+
+
+def floats(*values: float) -> Array:
+    return np.array(values, np.float32)
 
 
 def saved(folder: Path, made: onnx.ModelProto, name: str = "model.onnx") -> Path:
@@ -131,3 +135,25 @@ def test_a_sign_of_life_is_given_before_each_run(tmp_path: Path) -> None:
     ground = Ground("onnxruntime", tmp_path, declared=declared, inputs=declared)
     Prover(ground, lambda: signs.append(1)).run(path)
     assert len(signs) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "count"),
+    [
+        (np.array([1000000, 1]), np.array([1000000, 2]), 1),
+        (np.array([2**60, 1]), np.array([2**60 + 1, 1]), 1),
+        (np.array([True, False]), np.array([True, True]), 1),
+        (floats(1, 2, -3.4e38), floats(1, 2.01, -3.4e38), 1),
+        (floats(1, 2, 3, 1e30), floats(1, 2, 3, 1.1e30), 1),
+        (floats(1, 2, 3e-9), floats(1, 2, -3e-9), 0),
+        (floats(0, 0, 0, 1, 2), floats(1e-6, 0, 0, 1, 2), 0),
+        (floats(0, 0), floats(0, 1e-9), 1),
+        (floats(0.0, 1), floats(-0.0, 1), 0),
+        (floats(np.nan, np.inf, 1), floats(np.nan, np.inf, 1.000001), 0),
+        (floats(np.inf, 1), floats(-np.inf, 1), 1),
+    ],
+)
+def test_one_huge_element_hides_no_other_and_integers_are_equal(
+    before: Array, after: Array, count: int
+) -> None:
+    assert not_same(before, after) == count

@@ -152,6 +152,54 @@ def test_a_scale_of_something_else_leaves_the_whole_model_alone(tmp_path: Path) 
     assert one(reports, "restore-float").outcome is Outcome.NOT_APPLIED
 
 
+def rows_on_the_left(scale: object) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "xs", "xz"]),
+        helper.make_node("MatMulInteger", ["w", "q", "", "xz"], ["i"]),
+        helper.make_node("Cast", ["i"], ["f"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("Mul", ["xs", "ws"], ["s"]),
+        helper.make_node("Mul", ["f", "s"], ["y"]),
+    ]
+    weights = [weight("w", WEIGHT[:4, :4]), weight("ws", np.asarray(scale, np.float32))]
+    return model(nodes, [value("x", 4, 4)], [value("y", 4, 4)], weights)
+
+
+def test_a_weight_on_the_left_has_its_scales_by_row(tmp_path: Path) -> None:
+    scale = np.array([[0.01], [0.02], [0.5], [1]], np.float32)
+    found, reports = through(rows_on_the_left(scale), tmp_path, "restore-float")
+    assert one(reports, "restore-float").outcome is Outcome.APPLIED
+    x = X[:, :4].repeat(2, axis=0)[:4]
+    assert np.allclose(ran(found, {"x": x})[0], (WEIGHT[:4, :4] * scale) @ x, rtol=1e-4)
+
+
+def test_scales_along_another_axis_than_the_channels_leave_the_model_alone(tmp_path: Path) -> None:
+    _, reports = through(rows_on_the_left([1, 2, 3, 4]), tmp_path, "restore-float")
+    report = one(reports, "restore-float")
+    assert report.outcome is Outcome.NOT_APPLIED
+    assert "not those of its channels" in report.why
+
+
+def test_a_bias_that_is_divided_by_another_scale_leaves_the_model_alone(tmp_path: Path) -> None:
+    made = dense()
+    del made.graph.node[:]
+    made.graph.node.extend(
+        [
+            helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "xs", "xz"]),
+            helper.make_node("MatMulInteger", ["q", "w", "xz", "wz"], ["i"]),
+            helper.make_node("Mul", ["xs", "ws"], ["s"]),
+            helper.make_node("Div", ["b", "ws"], ["d"]),
+            helper.make_node("Cast", ["d"], ["bi"], to=onnx.TensorProto.INT32),
+            helper.make_node("Add", ["i", "bi"], ["ib"]),
+            helper.make_node("Cast", ["ib"], ["f"], to=onnx.TensorProto.FLOAT),
+            helper.make_node("Mul", ["f", "s"], ["y"]),
+        ]
+    )
+    _, reports = through(made, tmp_path, "restore-float")
+    report = one(reports, "restore-float")
+    assert report.outcome is Outcome.NOT_APPLIED
+    assert "another scale than its product" in report.why
+
+
 def test_a_float_model_has_nothing_to_restore(tmp_path: Path) -> None:
     made = model([helper.make_node("Relu", ["x"], ["y"])], [value("x", 1)], [value("y", 1)])
     _, reports = through(made, tmp_path, "restore-float")

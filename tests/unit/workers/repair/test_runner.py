@@ -85,10 +85,38 @@ def test_the_bound_of_a_proof_is_one_in_a_hundred_thousand(
 def test_a_measured_pass_is_kept_with_its_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, report = tried(_multiply(1.5), MEASURED, scaled(), tmp_path, monkeypatch)
+    _, report = tried(_multiply(1.1), MEASURED, scaled(), tmp_path, monkeypatch)
     assert report.outcome is Outcome.APPLIED
     assert report.proof is not None
-    assert report.proof.max_rel_error == pytest.approx(0.5)
+    assert report.proof.max_rel_error == pytest.approx(0.1)
+
+
+def test_a_measured_pass_that_changes_what_is_meant_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, report = tried(_multiply(1.25), MEASURED, scaled(), tmp_path, monkeypatch)
+    assert report.outcome is Outcome.UNDONE
+    assert "0.2 is the most" in report.why
+    assert report.proof is not None
+    assert state.path == tmp_path / "model.onnx"
+
+
+def _beside_a_mask(by: float) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["z"]),
+        helper.make_node("Concat", ["z", "mask"], ["y"], axis=0),
+    ]
+    mask = weight("mask", np.full((1, 4), -3.4e38, np.float32))
+    weights = [weight("k", np.float32(by)), mask]
+    return model(nodes, [value("x", 2, 4)], [value("y", 3, 4)], weights)
+
+
+def test_a_mask_value_does_not_hide_a_changed_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, report = tried(_multiply(1.5), EXACT, _beside_a_mask(2.0), tmp_path, monkeypatch)
+    assert report.outcome is Outcome.UNDONE
+    assert "8 of 12 elements of output y" in report.why
 
 
 def _break(made: onnx.ModelProto, _ground: Ground) -> str:
@@ -174,6 +202,46 @@ def test_what_cannot_be_run_is_rewritten_only_where_nothing_is_computed_anew(
     assert report.outcome is outcome
     assert said in report.why
     assert report.proof is None
+
+
+def gives_a_sequence() -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["z"]),
+        helper.make_node("SequenceConstruct", ["z"], ["y"]),
+    ]
+    output = helper.make_tensor_sequence_value_info("y", onnx.TensorProto.FLOAT, None)
+    return model(nodes, [value("x", 2, 4)], [output], [weight("k", np.float32(2))])
+
+
+@pytest.mark.parametrize(
+    ("row", "outcome"),
+    [
+        (STRUCTURAL, Outcome.APPLIED),
+        (EXACT, Outcome.NOT_APPLIED),
+        (MEASURED, Outcome.NOT_APPLIED),
+    ],
+)
+def test_outputs_that_cannot_be_compared_prove_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: Repair, outcome: Outcome
+) -> None:
+    _, report = tried(_rename_graph, row, gives_a_sequence(), tmp_path, monkeypatch)
+    assert report.outcome is outcome
+    assert "none of the model's outputs can be compared" in report.why
+    assert report.proof is None
+
+
+def test_a_comparison_that_breaks_breaks_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compare(*_: object) -> None:
+        message = "no such comparison"
+        raise TypeError(message)
+
+    monkeypatch.setattr("workers.repair.prover.Prover.compare", compare)
+    state, report = tried(_rename_graph, STRUCTURAL, scaled(), tmp_path, monkeypatch)
+    assert report.outcome is Outcome.NOT_APPLIED
+    assert "no such comparison" in report.why
+    assert state.path == tmp_path / "model.onnx"
 
 
 def test_a_node_with_other_passes_gives_the_job_back(monkeypatch: pytest.MonkeyPatch) -> None:
