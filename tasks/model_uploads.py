@@ -20,7 +20,13 @@ from storage.models import Upload
 from tasks import quotas
 from tasks.farm import Farm
 from tasks.part_plan import UploadLimits, folder, part_count, part_size, place, require_fit
-from tasks.upload_refusals import incomplete, require_open, require_part, wrong_size
+from tasks.upload_refusals import (
+    incomplete,
+    require_one_size,
+    require_open,
+    require_part,
+    wrong_size,
+)
 
 MEDIA_TYPE = "application/octet-stream"
 _LISTED_AT_ONCE = 8
@@ -32,7 +38,7 @@ def declare(
     """Keep a declaration, and find out which of its bytes the tenant has already.
 
     Raises:
-        InvalidRequest: ``one_model_file``, ``bad_file_name``.
+        InvalidRequest: ``one_model_file``, ``bad_file_name``, ``size_differs``.
         InvalidModel: ``model_file_too_large``.
         TooLarge: it is above the operator's limit.
         QuotaExceeded: ``quota_bytes``, ``quota_uploads``.
@@ -41,9 +47,8 @@ def declare(
     with farm.database.transaction() as session:
         rows = {file.digest: blobs.find(session, tenant_id, file.digest) for file in spec.files}
     known = {digest: row.size for digest, row in rows.items() if row is not None}
-    there = {
-        file.digest for file in spec.files if known.get(file.digest) == file.size
-    } & _in_bucket(farm, known)
+    require_one_size(spec, known)
+    there = _in_bucket(farm, known)
     files = [
         file.model_dump(mode="json")
         | {"present": file.digest in there, "part_bytes": limits.part_of(file.size)}
@@ -52,8 +57,8 @@ def declare(
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
         quotas.require_few_uploads(session, tenant_id)
-        sent = [(file.digest, file.size) for file in spec.files]
-        quotas.require_room_for_blobs(session, tenant_id, sent)
+        to_send = [(file.digest, file.size) for file in spec.files if file.digest not in there]
+        quotas.require_room_for_upload(session, tenant_id, to_send)
         return uploads.add(session, tenant_id, name, files)
 
 

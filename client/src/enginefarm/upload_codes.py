@@ -22,6 +22,7 @@ UPLOAD_CODES: Final[dict[str, str]] = {
     "reader_crashed": "The process that read the upload failed on it.",
     "reader_unavailable": "The process that reads uploads could not be started.",
     "readers_busy": "The farm is reading as many uploads as it may.",
+    "size_differs": "A digest was declared with another size than its bytes have.",
     "spool_full": "The farm has no room to take the upload in.",
     "unknown_upload": "There is no such upload for this tenant.",
     "upload_incomplete": "Parts of the upload are missing.",
