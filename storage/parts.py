@@ -24,6 +24,7 @@ _CHUNK = 1 << 20
 _IMMUTABLE = "private, max-age=31536000, immutable"
 # What S3 copies in one piece at most is 5 GiB; smaller pieces are sooner there.
 _COPIED = 512 << 20
+_UNLIKE_ANNOUNCED = {"BadDigest", "InvalidPart", "InvalidPartOrder"}
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,8 @@ class S3Parts:
         """Make one object of the parts, whose digests these are; a repeat changes nothing.
 
         Raises:
-            Conflict: the parts are no longer there (code ``upload_lost``).
+            Conflict: the parts are no longer there (code ``upload_lost``), or are not those that
+                were announced (code ``part_corrupt``).
         """
         whole = self._whole(place)
         if whole is None:
@@ -173,9 +175,16 @@ class S3Parts:
             for number, part in there.items()
         ]
         with answering():
-            self._client.complete_multipart_upload(
-                **self._at(place), UploadId=transfer, MultipartUpload={"Parts": parts}
-            )
+            try:
+                self._client.complete_multipart_upload(
+                    **self._at(place), UploadId=transfer, MultipartUpload={"Parts": parts}
+                )
+            except ClientError as error:
+                if word_of(error) in _UNLIKE_ANNOUNCED:
+                    raise unfit.part(place, word_of(error)) from error
+                if word_of(error) == "NoSuchUpload":
+                    raise unfit.lost(place) from error
+                raise
 
     def _whole(self, place: str) -> Whole | None:
         with answering():

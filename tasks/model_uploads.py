@@ -21,6 +21,7 @@ from tasks import quotas
 from tasks.farm import Farm
 from tasks.part_plan import UploadLimits, folder, part_count, part_size, place, require_fit
 from tasks.upload_refusals import (
+    by_part,
     incomplete,
     require_one_size,
     require_open,
@@ -126,8 +127,7 @@ def _announced(
             require_part(row, part)
             if size is not None and size != part_size(row.files[part.file], part.number):
                 raise wrong_size(row, part, size)
-        digests = {(part.file, part.number): part.digest for part in asked}
-        uploads.announce(session, row.id, digests)
+        uploads.announce(session, row.id, by_part(asked))
         row.touched_at = now()
         return row
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 
@@ -33,6 +33,24 @@ def require_one_size(spec: UploadSpec, known: Mapping[str, int]) -> None:
                 expected=size,
                 actual=file.size,
             )
+
+
+def by_part(asked: Iterable[AskedPart]) -> dict[tuple[int, int], str]:
+    """Return the digests of parts by file and number.
+
+    Raises:
+        Conflict: one is named twice, with different digests (code ``part_differs``).
+    """
+    digests: dict[tuple[int, int], str] = {}
+    for part in asked:
+        if digests.setdefault((part.file, part.number), part.digest) != part.digest:
+            raise Conflict(
+                f"Part {part.number} of file {part.file} is named twice, with different digests.",
+                code="part_differs",
+                why="The digest of the whole file was declared, so its parts cannot change.",
+                fix="Name each part once, by the digest of its bytes as they are now.",
+            )
+    return digests
 
 
 def require_open(row: Upload) -> None:

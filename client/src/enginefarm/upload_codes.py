@@ -14,6 +14,7 @@ UPLOAD_CODES: Final[dict[str, str]] = {
     "model_file_too_large": "The `.onnx` file is above the 2 GiB that a protobuf message can have.",
     "no_such_part": "The upload has no such part, or it need not be sent.",
     "one_model_file": "The request has no `.onnx` file, or several.",
+    "part_corrupt": "A part in the bucket is not the one that was announced.",
     "part_differs": "A part was announced with another digest before.",
     "part_size": "A part does not have the size that belongs to its number.",
     "pickle_refused": "The file is a Python pickle, which is a program.",
