@@ -62,6 +62,9 @@ class Parts(Protocol):
     def listing(self, place: str, transfer: str) -> dict[int, Part]:
         """Return the parts that are there, by number; none if there is no such transfer."""
 
+    def is_begun(self, place: str, transfer: str) -> bool:
+        """Tell whether a transfer takes parts; the store's own rules may have ended it."""
+
     def join(self, place: str, transfer: str, digests: Mapping[int, str]) -> Whole:
         """Make one object of the parts, whose digests these are; a repeat changes nothing."""
 
@@ -146,6 +149,17 @@ class S3Parts:
         return {
             number: Part(number, row["Size"], row["ETag"]) for number, row in sorted(found.items())
         }
+
+    def is_begun(self, place: str, transfer: str) -> bool:
+        """Tell whether a transfer takes parts; the store's own rules may have ended it."""
+        with answering():
+            try:
+                self._client.list_parts(**self._at(place), UploadId=transfer, MaxParts=1)
+            except ClientError as error:
+                if word_of(error) != "NoSuchUpload":
+                    raise
+                return False
+        return True
 
     def join(self, place: str, transfer: str, digests: Mapping[int, str]) -> Whole:
         """Make one object of the parts, whose digests these are; a repeat changes nothing.

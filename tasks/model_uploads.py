@@ -133,22 +133,32 @@ def _announced(
 
 
 def _begun(farm: Farm, row: Upload, files: set[int]) -> dict[int, str]:
-    """Return the transfers of files, begun where they have none."""
+    """Return the transfers of files, begun where they have none or the bucket has dropped it."""
+    known = row.transfers
     new = {
         str(file): farm.objects.parts.begin(place(row.id, file), MEDIA_TYPE)
         for file in files
-        if str(file) not in row.transfers
+        if not _takes_parts(farm, row, file)
     }
     if new:
         with farm.database.transaction() as session:
             row = uploads.get(session, row.tenant_id, row.id, lock=True)
             # Somebody may have been faster; what was begun in vain goes when all of it does.
-            row.transfers = new | row.transfers
-            ended = row.state is not UploadState.OPEN
-        if ended:
+            row.transfers = row.transfers | {
+                file: transfer
+                for file, transfer in new.items()
+                if row.transfers.get(file) == known.get(file)
+            }
+        if row.state.terminal:
             farm.objects.parts.clear(folder(row.id))
-            require_open(row)
+        # What is being verified was joined meanwhile, and stays.
+        require_open(row)
     return {file: row.transfers[str(file)] for file in files}
+
+
+def _takes_parts(farm: Farm, row: Upload, file: int) -> bool:
+    transfer = row.transfers.get(str(file))
+    return transfer is not None and farm.objects.parts.is_begun(place(row.id, file), transfer)
 
 
 def received(farm: Farm, row: Upload) -> dict[int, list[int]]:
