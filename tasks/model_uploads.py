@@ -19,6 +19,7 @@ from storage.database import now
 from storage.models import Upload
 from tasks import quotas
 from tasks.farm import Farm
+from tasks.names import require_plain
 from tasks.part_plan import UploadLimits, folder, part_count, part_size, place, require_fit
 from tasks.upload_refusals import (
     by_part,
@@ -44,6 +45,9 @@ def declare(
         TooLarge: it is above the operator's limit.
         QuotaExceeded: ``quota_bytes``, ``quota_uploads``.
     """
+    for file in spec.files:
+        require_plain(file.name, "a file name")
+    require_plain(name, "a model's name")
     require_fit(spec, limits)
     with farm.database.transaction() as session:
         rows = {file.digest: blobs.find(session, tenant_id, file.digest) for file in spec.files}

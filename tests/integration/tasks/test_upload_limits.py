@@ -84,3 +84,18 @@ def test_what_is_all_there_is_declared_above_the_limit_too(farm: Farm, tenant_id
     allow(farm, tenant_id, -1)
 
     assert row(farm, declared(farm, tenant_id, dict(FILES))).size == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x00.onnx", "../../m.onnx", "/m.onnx", "C:\\m.onnx", "a\ud800.onnx", "x" * 200, ""]
+)
+def test_a_name_that_is_not_plain_is_refused_whoever_declares_it(
+    farm: Farm, tenant_id: str, name: str
+) -> None:
+    file = DeclaredFile(name=name, size=9, digest=KNOWN)
+    plain = file.model_copy(update={"name": "m.onnx"})
+    for files, shown in (([file], "m"), ([plain], name)):
+        with pytest.raises(InvalidRequest) as refused:
+            model_uploads.declare(farm, tenant_id, UploadSpec(files=files), shown, LIMITS)
+
+        assert refused.value.code == "bad_file_name"
