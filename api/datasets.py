@@ -10,7 +10,6 @@ from starlette.concurrency import run_in_threadpool
 from api import views
 from api.auth import Entrance, needs, settings_of
 from api.declared import BYTES, require_digest_sent, require_known_fields, upload_body
-from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath
 from api.reading import reading_of
@@ -20,6 +19,7 @@ from enginefarm.views import DatasetView
 from intake.findings import DatasetFound
 from storage import blobs, builds, catalogue, garbage
 from tasks import quotas
+from tasks.names import require_plain, stem_of
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"])
 DATASET_FILE = "dataset.npz"

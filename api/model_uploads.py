@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 
 from api.auth import Entrance, needs, settings_of
 from api.declared import BYTES, require_digest_sent
-from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import a_word
 from api.uploads import RAW, received
@@ -34,6 +33,7 @@ from storage.models import Upload
 from tasks import model_uploads
 from tasks.farm import Farm
 from tasks.model_files import main_of
+from tasks.names import stem_of
 from tasks.part_plan import part_count
 
 router = APIRouter(prefix="/v1/uploads", tags=["models"])
@@ -60,14 +60,12 @@ def declare(
     spec: UploadSpec, request: Request, response: Response, entrance: Submitter
 ) -> UploadView:
     """Declare the files of a model; the answer says which of them need not be sent."""
-    for file in spec.files:
-        require_plain(file.name, "a file name")
     shown = spec.name or stem_of(spec.files[main_of([f.name for f in spec.files])].name, ".onnx")
     row = model_uploads.declare(
         entrance.farm,
         entrance.caller().tenant_id,
         spec,
-        require_plain(shown, "a model's name"),
+        shown,
         settings_of(request).upload_limits(),
     )
     response.headers["Location"] = f"/v1/uploads/{row.id}"

@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from api import views
 from api.auth import Entrance, needs, settings_of
 from api.declared import BYTES, require_digest_sent, require_known_fields, upload_body
-from api.names import require_plain, stem_of
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath, Limit
 from api.reading import reading_of
@@ -34,6 +33,7 @@ from tasks.model_files import (
     main_of,
     require_referenced,
 )
+from tasks.names import require_plain, stem_of
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 _BODY = upload_body(

@@ -22,8 +22,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.concurrency import run_in_threadpool
 
-from api.names import require_plain
 from enginefarm.errors import InvalidRequest, Unavailable
+from tasks.names import require_plain
 
 RAW = "application/octet-stream"
 _BATCH = 1 << 20

@@ -24,6 +24,7 @@ _CHUNK = 1 << 20
 _IMMUTABLE = "private, max-age=31536000, immutable"
 # What S3 copies in one piece at most is 5 GiB; smaller pieces are sooner there.
 _COPIED = 512 << 20
+_UNLIKE_ANNOUNCED = {"BadDigest", "InvalidPart", "InvalidPartOrder"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class Parts(Protocol):
 
     def listing(self, place: str, transfer: str) -> dict[int, Part]:
         """Return the parts that are there, by number; none if there is no such transfer."""
+
+    def is_begun(self, place: str, transfer: str) -> bool:
+        """Tell whether a transfer takes parts; the store's own rules may have ended it."""
 
     def join(self, place: str, transfer: str, digests: Mapping[int, str]) -> Whole:
         """Make one object of the parts, whose digests these are; a repeat changes nothing."""
@@ -146,11 +150,23 @@ class S3Parts:
             number: Part(number, row["Size"], row["ETag"]) for number, row in sorted(found.items())
         }
 
+    def is_begun(self, place: str, transfer: str) -> bool:
+        """Tell whether a transfer takes parts; the store's own rules may have ended it."""
+        with answering():
+            try:
+                self._client.list_parts(**self._at(place), UploadId=transfer, MaxParts=1)
+            except ClientError as error:
+                if word_of(error) != "NoSuchUpload":
+                    raise
+                return False
+        return True
+
     def join(self, place: str, transfer: str, digests: Mapping[int, str]) -> Whole:
         """Make one object of the parts, whose digests these are; a repeat changes nothing.
 
         Raises:
-            Conflict: the parts are no longer there (code ``upload_lost``).
+            Conflict: the parts are no longer there (code ``upload_lost``), or are not those that
+                were announced (code ``part_corrupt``).
         """
         whole = self._whole(place)
         if whole is None:
@@ -173,9 +189,16 @@ class S3Parts:
             for number, part in there.items()
         ]
         with answering():
-            self._client.complete_multipart_upload(
-                **self._at(place), UploadId=transfer, MultipartUpload={"Parts": parts}
-            )
+            try:
+                self._client.complete_multipart_upload(
+                    **self._at(place), UploadId=transfer, MultipartUpload={"Parts": parts}
+                )
+            except ClientError as error:
+                if word_of(error) in _UNLIKE_ANNOUNCED:
+                    raise unfit.part(place, word_of(error)) from error
+                if word_of(error) == "NoSuchUpload":
+                    raise unfit.lost(place) from error
+                raise
 
     def _whole(self, place: str) -> Whole | None:
         with answering():

@@ -44,3 +44,13 @@ def lost(place: str) -> Conflict:
         why=f"The bucket has nothing, or something else, at {place}.",
         fix="Begin a new upload: POST /v1/uploads; the command line does so by itself.",
     )
+
+
+def part(place: str, word: str) -> Conflict:
+    """Say that a part in the bucket is not the one that was announced."""
+    return Conflict(
+        "A part of this upload is not the one that was announced.",
+        code="part_corrupt",
+        why=f"The bucket does not join the parts at {place}: {word}.",
+        fix="Declare the model again and send it anew.",
+    )

@@ -19,8 +19,16 @@ from storage.database import now
 from storage.models import Upload
 from tasks import quotas
 from tasks.farm import Farm
+from tasks.names import require_plain
 from tasks.part_plan import UploadLimits, folder, part_count, part_size, place, require_fit
-from tasks.upload_refusals import incomplete, require_open, require_part, wrong_size
+from tasks.upload_refusals import (
+    by_part,
+    incomplete,
+    require_one_size,
+    require_open,
+    require_part,
+    wrong_size,
+)
 
 MEDIA_TYPE = "application/octet-stream"
 _LISTED_AT_ONCE = 8
@@ -32,18 +40,20 @@ def declare(
     """Keep a declaration, and find out which of its bytes the tenant has already.
 
     Raises:
-        InvalidRequest: ``one_model_file``, ``bad_file_name``.
+        InvalidRequest: ``one_model_file``, ``bad_file_name``, ``size_differs``.
         InvalidModel: ``model_file_too_large``.
         TooLarge: it is above the operator's limit.
         QuotaExceeded: ``quota_bytes``, ``quota_uploads``.
     """
+    for file in spec.files:
+        require_plain(file.name, "a file name")
+    require_plain(name, "a model's name")
     require_fit(spec, limits)
     with farm.database.transaction() as session:
         rows = {file.digest: blobs.find(session, tenant_id, file.digest) for file in spec.files}
     known = {digest: row.size for digest, row in rows.items() if row is not None}
-    there = {
-        file.digest for file in spec.files if known.get(file.digest) == file.size
-    } & _in_bucket(farm, known)
+    require_one_size(spec, known)
+    there = _in_bucket(farm, known)
     files = [
         file.model_dump(mode="json")
         | {"present": file.digest in there, "part_bytes": limits.part_of(file.size)}
@@ -52,8 +62,8 @@ def declare(
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
         quotas.require_few_uploads(session, tenant_id)
-        sent = [(file.digest, file.size) for file in spec.files]
-        quotas.require_room_for_blobs(session, tenant_id, sent)
+        to_send = [(file.digest, file.size) for file in spec.files if file.digest not in there]
+        quotas.require_room_for_upload(session, tenant_id, to_send)
         return uploads.add(session, tenant_id, name, files)
 
 
@@ -121,29 +131,38 @@ def _announced(
             require_part(row, part)
             if size is not None and size != part_size(row.files[part.file], part.number):
                 raise wrong_size(row, part, size)
-        digests = {(part.file, part.number): part.digest for part in asked}
-        uploads.announce(session, row.id, digests)
+        uploads.announce(session, row.id, by_part(asked))
         row.touched_at = now()
         return row
 
 
 def _begun(farm: Farm, row: Upload, files: set[int]) -> dict[int, str]:
-    """Return the transfers of files, begun where they have none."""
+    """Return the transfers of files, begun where they have none or the bucket has dropped it."""
+    known = row.transfers
     new = {
         str(file): farm.objects.parts.begin(place(row.id, file), MEDIA_TYPE)
         for file in files
-        if str(file) not in row.transfers
+        if not _takes_parts(farm, row, file)
     }
     if new:
         with farm.database.transaction() as session:
             row = uploads.get(session, row.tenant_id, row.id, lock=True)
             # Somebody may have been faster; what was begun in vain goes when all of it does.
-            row.transfers = new | row.transfers
-            ended = row.state is not UploadState.OPEN
-        if ended:
+            row.transfers = row.transfers | {
+                file: transfer
+                for file, transfer in new.items()
+                if row.transfers.get(file) == known.get(file)
+            }
+        if row.state.terminal:
             farm.objects.parts.clear(folder(row.id))
-            require_open(row)
+        # What is being verified was joined meanwhile, and stays.
+        require_open(row)
     return {file: row.transfers[str(file)] for file in files}
+
+
+def _takes_parts(farm: Farm, row: Upload, file: int) -> bool:
+    transfer = row.transfers.get(str(file))
+    return transfer is not None and farm.objects.parts.is_begun(place(row.id, file), transfer)
 
 
 def received(farm: Farm, row: Upload) -> dict[int, list[int]]:

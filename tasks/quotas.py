@@ -67,12 +67,37 @@ def require_room_for_blobs(
     Raises:
         QuotaExceeded: code ``quota_bytes``.
     """
+    size = _new_bytes(session, tenant_id, set(sent))
+    if size:
+        _require_room(session, tenant_id, size)
+
+
+def require_room_for_upload(
+    session: Session, tenant_id: str, to_send: Sequence[tuple[str, int]]
+) -> None:
+    """Refuse a declaration of files that are yet to be sent, digests and sizes, as above.
+
+    Each of them takes room until the upload ends, also bytes declared twice. Bytes that the
+    tenant keeps and the bucket has lost cost nothing, but not again and again.
+
+    Raises:
+        QuotaExceeded: code ``quota_bytes``.
+    """
+    if to_send:
+        once = set(to_send)
+        twice = sum(size for _, size in to_send) - sum(size for _, size in once)
+        _require_room(session, tenant_id, twice + _new_bytes(session, tenant_id, once))
+
+
+def _new_bytes(session: Session, tenant_id: str, sent: Iterable[tuple[str, int]]) -> int:
+    """Add up what the tenant does not keep; a digest with another size is something else."""
+    rows = {pair: blobs.find(session, tenant_id, pair[0]) for pair in sent}
+    return sum(size for (_, size), row in rows.items() if row is None or row.size != size)
+
+
+def _require_room(session: Session, tenant_id: str, size: int) -> None:
     most = tenants.get(session, tenant_id).max_bytes
     if most is None:
-        return
-    new = {digest: size for digest, size in sent if not blobs.find(session, tenant_id, digest)}
-    size = sum(new.values())
-    if not size:
         return
     _, declared = uploads.declared(session, tenant_id)
     there = tenants.bytes_kept(session, tenant_id) + declared

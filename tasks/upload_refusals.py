@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from pydantic import JsonValue
 
 from enginefarm.errors import Conflict, InvalidRequest
 from enginefarm.state import UploadState
-from enginefarm.upload import AskedPart
+from enginefarm.upload import AskedPart, UploadSpec
 from storage.models import Upload
 from tasks.part_plan import part_count, part_size
+
+
+def require_one_size(spec: UploadSpec, known: Mapping[str, int]) -> None:
+    """Refuse a digest with another size than the tenant's own bytes, or the same upload, give it.
+
+    Raises:
+        InvalidRequest: code ``size_differs``.
+    """
+    sizes = dict(known)
+    for file in spec.files:
+        size = sizes.setdefault(file.digest, file.size)
+        if size != file.size:
+            raise InvalidRequest(
+                f"The file {file.name[:80]!r} is declared with {file.size} bytes, but the bytes of "
+                f"its digest are {size}.",
+                code="size_differs",
+                why="Files with the same sha256 are the same bytes, so they have the same size.",
+                fix="Take size and sha256 of the file again, both as it is now.",
+                digest=file.digest,
+                expected=size,
+                actual=file.size,
+            )
+
+
+def by_part(asked: Iterable[AskedPart]) -> dict[tuple[int, int], str]:
+    """Return the digests of parts by file and number.
+
+    Raises:
+        Conflict: one is named twice, with different digests (code ``part_differs``).
+    """
+    digests: dict[tuple[int, int], str] = {}
+    for part in asked:
+        if digests.setdefault((part.file, part.number), part.digest) != part.digest:
+            raise Conflict(
+                f"Part {part.number} of file {part.file} is named twice, with different digests.",
+                code="part_differs",
+                why="The digest of the whole file was declared, so its parts cannot change.",
+                fix="Name each part once, by the digest of its bytes as they are now.",
+            )
+    return digests
 
 
 def require_open(row: Upload) -> None:

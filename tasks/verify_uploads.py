@@ -19,9 +19,9 @@ from typing import IO, Any
 
 import structlog
 
-from enginefarm.errors import Failure, FarmError, InvalidModel, Unavailable
+from enginefarm.errors import Failure, FarmError, Unavailable
 from enginefarm.external_data import check_external
-from enginefarm.state import Blame, UploadState
+from enginefarm.state import UploadState
 from intake.findings import ModelFound
 from intake.reader import Reader
 from storage import blobs, builds, catalogue, garbage, unfit, uploads
@@ -39,10 +39,11 @@ from tasks.model_files import (
 )
 from tasks.model_uploads import MEDIA_TYPE
 from tasks.part_plan import folder, place
+from tasks.upload_failures import MOST_ATTEMPTS, mismatch, unexpected, used_up
 
 LEASE_S = 60.0
 _BEAT_S = 2.0
-_MOST_ATTEMPTS = 5
+_AWAY = "bucket_away"
 _log = structlog.get_logger()
 
 
@@ -116,7 +117,11 @@ def verify_due(
     beating.start()
     try:
         with structlog.contextvars.bound_contextvars(upload=row.id):
-            _verify(work, reader, spool)
+            if attempt > MOST_ATTEMPTS:
+                # Whoever began it died, each time: it is not touched again.
+                _fail(work, used_up())
+            else:
+                _verify(work, reader, spool)
     finally:
         stop.set()
         beating.join()
@@ -128,16 +133,28 @@ def _verify(work: _Work, reader: Reader, spool: Path | None) -> None:
         _take_in(work, reader, spool)
     except _NotOursError:
         _log.info("upload_not_ours")
-    except Unavailable:
-        # Nobody needs to wait for the lease: the next turn may find the farm whole again.
-        _end(work, leased_until=None)
+    except Unavailable as error:
+        if error.code != _AWAY or _is_away(work.farm):
+            # Nobody needs to wait for the lease: the next turn may find the farm whole again. It
+            # is not the upload's fault, so the attempt does not count.
+            _end(work, leased_until=None, attempts=work.attempt - 1)
+            work.lost = True
         raise
     except FarmError as error:
         _fail(work, error.as_failure())
     except Exception as error:
-        if work.attempt >= _MOST_ATTEMPTS:
-            _fail(work, _unexpected(error))
+        if work.attempt >= MOST_ATTEMPTS:
+            _fail(work, unexpected(error))
         raise
+
+
+def _is_away(farm: Farm) -> bool:
+    """Tell whether the bucket takes and gives nothing at all, or only refuses one upload."""
+    try:
+        farm.objects.probe()
+    except Unavailable:
+        return True
+    return False
 
 
 def tidy(farm: Farm) -> int:
@@ -203,7 +220,7 @@ def _hashed(work: _Work, at: int, copy: IO[bytes] | None) -> None:
     _pour(work.farm.objects.parts.stream(whole), copy, told)
     actual = f"sha256:{hasher.hexdigest()}"
     if actual != file["digest"]:
-        raise _mismatch(file, actual)
+        raise mismatch(file, actual)
     work.wholes[at] = whole
 
 
@@ -214,7 +231,7 @@ def _joined(work: _Work, at: int) -> Whole:
     transfer = work.row.transfers[str(at)]
     whole = work.farm.objects.parts.join(place(work.row.id, at), transfer, digests)
     if whole.size != file["size"]:
-        raise _mismatch(file, f"{whole.size} bytes")
+        raise mismatch(file, f"{whole.size} bytes")
     return whole
 
 
@@ -266,24 +283,3 @@ def _fail(work: _Work, failure: Failure) -> None:
 def _end(work: _Work, **changes: object) -> None:
     with work.farm.database.transaction() as session:
         uploads.hold(session, work.row.id, work.attempt, **changes)
-
-
-def _mismatch(file: dict[str, Any], actual: str) -> InvalidModel:
-    return InvalidModel(
-        f"The file {file['name']!r} does not have the digest that was declared.",
-        code="digest_mismatch",
-        why=f"It arrived as {actual}.",
-        fix="Send it again; if this repeats, the file changed while it was sent.",
-        expected=file["digest"],
-        actual=actual,
-    )
-
-
-def _unexpected(error: Exception) -> Failure:
-    return Failure(
-        code="internal",
-        blame=Blame.FARM,
-        message="The farm made a mistake with this upload.",
-        why=f"An unexpected {type(error).__name__}, {_MOST_ATTEMPTS} times; see the farm's log.",
-        fix="Tell the operator the upload's id; nothing of it has become a model.",
-    )

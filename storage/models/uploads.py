@@ -15,7 +15,8 @@ from storage.models.base import Base, words
 class Upload(Base):
     """A declared model whose bytes come in parts.
 
-    ``attempts`` counts who has begun to verify it, and only the last of them may end it.
+    ``attempts`` counts who has begun to verify it, and only the last of them may end it; who finds
+    the farm's own services away takes its count back.
     ``cleared``: the bucket holds nothing of it any more but blobs.
     """
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from sqlalchemy import select
@@ -18,7 +18,8 @@ from intake.findings import ModelFound
 from intake.reader import Reader
 from storage import access, uploads
 from storage.models import Blob, Model
-from storage.parts import S3Parts, Whole
+from storage.objects import S3Objects
+from storage.parts import S3Parts
 from tasks import model_uploads, verify_uploads
 from tasks.farm import Farm
 from tasks.verify_uploads import tidy, verify_due
@@ -155,14 +156,19 @@ def test_a_bucket_that_is_away_keeps_the_upload_waiting(
 ) -> None:
     upload_id = waiting(farm, tenant_id, files)
 
-    def away(_parts: S3Parts, _whole: Whole) -> Iterator[bytes]:
+    def away(_parts: object, _whole: object) -> NoReturn:
         raise Unavailable("The bucket does not answer as it should.", code="bucket_away")
 
     with monkeypatch.context() as patch:
         patch.setattr(S3Parts, "stream", away)
-        with pytest.raises(Unavailable):
-            verify_due(farm, Reader())
-    assert row(farm, upload_id).state is UploadState.VERIFYING
+        patch.setattr(S3Objects, "probe", lambda _: away(farm.objects.parts, None))
+        for _ in range(7):
+            with pytest.raises(Unavailable):
+                verify_due(farm, Reader())
+    assert (row(farm, upload_id).state, row(farm, upload_id).attempts) == (
+        UploadState.VERIFYING,
+        0,
+    )
     verify_due(farm, Reader())
 
     assert row(farm, upload_id).state is UploadState.DONE

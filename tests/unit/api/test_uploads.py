@@ -14,9 +14,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from api import uploads
-from api.names import require_plain
 from api.uploads import Upload, received
 from enginefarm.errors import InvalidRequest, Unavailable
+from tasks.names import require_plain
 
 BOUNDARY = "frontier"
 FORM = f"multipart/form-data; boundary={BOUNDARY}"
