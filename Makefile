@@ -12,7 +12,7 @@ LOCAL := ENGINEFARM_LOCAL_FOLDER=$(CURDIR)/.farm $(RUN) -m localfarm
 IDENTITY := 'import sys; print(sys.implementation.name, *sys.version_info[:3])'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo farm status stop models test check format lock clean
+.PHONY: help demo farm status stop models test soak check format lock clean
 
 # The environment is made again where it does not run, and for another interpreter that is asked
 # for by name: nothing that was installed for one fits the next.
@@ -45,8 +45,11 @@ stop:  ## end the farm that `make farm` started
 
 models: $(STAMP)-models  ## fetch real ONNX models to try the farm with, into .venv/models
 
-test: $(STAMP)-dev  ## run every test that needs no GPU
-	$(RUN) -m pytest -n 2 --dist loadgroup
+test: $(STAMP)-dev  ## run every test that needs no GPU, but for those of `make soak`
+	$(RUN) -m pytest -n 2 --dist loadgroup -m "not soak"
+
+soak: $(STAMP)-dev  ## run the minutes-long tests of a whole farm under trouble
+	$(RUN) -m pytest -n 2 --dist loadgroup -m soak
 
 check: $(STAMP)-dev  ## lint, types, layers, migrations
 	$(BIN)/ruff check .

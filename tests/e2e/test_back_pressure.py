@@ -25,7 +25,7 @@ from tests.e2e.conftest import wait_until
 from tests.e2e.parts import NODE, Parts
 from tests.e2e.wire import Way
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("parts")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.xdist_group("parts")]
 
 
 def codes(parts: Parts, build: str) -> list[str]:
