@@ -69,9 +69,22 @@ def _mend(farm: Farm, repair: Repair, job_id: str) -> None:
 def _mark_silent_nodes(farm: Farm) -> None:
     before = now() - timedelta(seconds=farm.policy.node_silent_s)
     with farm.database.transaction() as session:
+        if _is_api_away(session, farm):
+            return  # nobody hears the nodes, so their silence says nothing
         silent = nodes.mark_silent(session, before)
     for name in silent:
         _log.warning("node_silent", node=name)
+
+
+def _is_api_away(session: Session, farm: Farm) -> bool:
+    """Tell whether no API was heard for a while, or one came back just now."""
+    api = next((row for row in pulses.of_all(session) if row.part == "api"), None)
+    if api is None:
+        return False
+    if api.beat_at < now() - timedelta(seconds=GAP_S):
+        return True
+    grace = timedelta(seconds=farm.policy.return_grace_s)
+    return api.back_at is not None and now() < api.back_at + grace
 
 
 def _ring_again(farm: Farm) -> None:

@@ -68,12 +68,15 @@ def persistently(farm: Farm, ask: Callable[[httpx.Client], httpx.Response]) -> h
             return None
         return None if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR else answer
 
-    return wait_until("an answer", 60, probe).raise_for_status()
+    answer = wait_until("an answer", 60, probe)
+    assert answer.is_success, answer.text
+    return answer
 
 
 def submit(farm: Farm, model: str, options: Mapping[str, object] = QUICK, **changes: object) -> str:
     """Submit a build under a key of its own, so that asking again is asking once."""
     body = {"model": model, "targets": ["onnxruntime@cpu"], "options": options, **changes}
+    body["wait_for_node"] = 120  # the only node may be coming back
     key = {"Idempotency-Key": uuid.uuid4().hex}
     answer = persistently(farm, lambda http: http.post("/v1/builds", json=body, headers=key))
     return str(answer.json()["id"])

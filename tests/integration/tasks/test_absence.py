@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from enginefarm.state import JobState, Stage
+from enginefarm.state import JobState, NodeState, Stage
 from storage import pulses
 from storage.database import now
 from storage.models import Pulse
@@ -65,3 +65,17 @@ def test_a_lease_that_ran_out_before_the_farm_was_away_counts(scene: Scene, node
 
     job = scene.job(build_id, Stage.REPAIR)
     assert (job.attempt, job.failures) == (2, 1)
+
+
+@pytest.mark.parametrize(("back_s", "state"), [(5, NodeState.ACTIVE), (3600, NodeState.OFFLINE)])
+def test_nodes_that_nobody_could_hear_are_not_taken_for_silent(
+    scene: Scene, node: FakeNode, back_s: float, state: NodeState
+) -> None:
+    scene.silence(node.node_id, 1800)
+    with scene.farm.database.transaction() as session:
+        back = now() - timedelta(seconds=back_s)
+        left = back - timedelta(hours=1)
+        session.add(Pulse(part="api", beat_at=now(), away_from=left, back_at=back))
+    reconcile(scene.farm)
+
+    assert scene.node(node.node_id).state is state
