@@ -60,6 +60,7 @@ def test_the_rules_alone_say_what_must_be_said(case: Case, target: str, tmp_path
         assert each.fix or each.severity is Severity.NOTE
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", BUILT)
 @pytest.mark.parametrize("backend", ["onnxruntime", "tensorrt-rtx"])
 def test_the_stage_and_a_real_build_agree_with_the_rules(

@@ -268,7 +268,7 @@ def _settings() -> settings:
     if settings.get_current_profile_name() == "deep":
         return settings()
     return settings(
-        max_examples=12,
+        max_examples=8,
         stateful_step_count=50,
         derandomize=True,
         phases=[Phase.generate],  # the deep profile makes what it finds smaller; that takes minutes
