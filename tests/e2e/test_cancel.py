@@ -76,6 +76,7 @@ def test_a_build_whose_upload_is_being_looked_at_is_cancelled(parts: Parts) -> N
 
     parts.start("tasks")
     all_cancelled(parts, build)
+    assert {job["state"] for job in view_of(parts, build)["jobs"]} == {"cancelled"}
 
 
 def test_a_build_whose_files_do_not_come_is_cancelled_and_its_node_is_free(parts: Parts) -> None:
