@@ -45,6 +45,12 @@ def take_turn(session: Session) -> bool:
     return bool(taken.scalar())
 
 
+def is_empty(session: Session) -> bool:
+    """Tell whether no ring waits to go out now: an idle farm asks this often, and only this."""
+    due = exists().where(Outbox.sent_at.is_(None), Outbox.not_before <= now())
+    return not session.scalar(select(due))
+
+
 def busy(session: Session) -> dict[str, Busy]:
     """Return how much of each node is taken, by the node's id."""
     measuring = func.count().filter(Job.stage == Stage.BENCHMARK)

@@ -32,7 +32,7 @@ def dispatch(farm: Farm, app: Celery) -> int:
         Unavailable: the broker is away (``broker_away``); the rows stay unsent.
     """
     with farm.database.transaction() as session:
-        if not backlog.take_turn(session):
+        if backlog.is_empty(session) or not backlog.take_turn(session):
             return 0
         chosen = _choose(session, farm.policy)
         if not chosen:

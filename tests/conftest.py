@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from localfarm.services import Services
 from localfarm.shared import services_of_run
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+
     from storage.database import Database
     from storage.objects import S3Objects
     from tasks.farm import Farm
@@ -34,6 +37,30 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=list(HealthCheck),
 )
+
+
+_E2E = "tests/e2e/"
+
+
+class _FarmsTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+    """Gives a file of end-to-end tests to one worker, for it starts a farm; other tests singly.
+
+    xdist's own groups go unheard: pytest 9.2 no longer takes the name that they change.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("::")[0] if nodeid.startswith(_E2E) else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FarmsTogether:
+    """Return the way in which the run's workers share the tests."""
+    return _FarmsTogether(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with whole farms: who gets one last would keep the others waiting."""
+    items.sort(key=lambda item: not item.nodeid.startswith(_E2E))
 
 
 @pytest.fixture(scope="session")

@@ -95,9 +95,12 @@ def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str
     return wait_until(f"the end of build {build}", seconds, probe)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
-    """Start the farm, wait until it is ready, and end it cleanly."""
+    """Start the farm, wait until it is ready, and end it cleanly with the file that needs it.
+
+    A farm that stands idle costs the tests after it more than starting another.
+    """
     with started_farm(tmp_path_factory.mktemp("farm")) as running:
         yield running
 

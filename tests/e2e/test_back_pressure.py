@@ -26,7 +26,7 @@ from tests.e2e.conftest import wait_until
 from tests.e2e.parts import NODE, Parts
 from tests.e2e.wire import Way
 
-pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.xdist_group("parts")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 
 def codes(parts: Parts, build: str) -> list[str]:

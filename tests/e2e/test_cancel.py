@@ -9,7 +9,7 @@ from tests.e2e.conftest import wait_until
 from tests.e2e.parts import Parts
 from tests.e2e.wire import Way
 
-pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.xdist_group("parts")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 
 def cancel(parts: Parts, build: str) -> None:

@@ -18,7 +18,7 @@ from tests.e2e.builds import QUICK, ended, model_of, rows, submit, view_of
 from tests.e2e.conftest import wait_until
 from tests.e2e.parts import NODE, Parts
 
-pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.xdist_group("parts")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tasks.fault_points import POINTS
 from tests.e2e.builds import LONG, ONCE, QUICK, ended, model_of, persistently, published, submit
 from tests.e2e.conftest import RunningFarm, started_farm, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.e2e
 TOGETHER = [
     ["submit.written", "dispatch.sent", "claim.written"],
     ["submit.committed", "dispatch.committed", "claim.committed"],

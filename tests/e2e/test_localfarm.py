@@ -19,7 +19,7 @@ from localfarm.folder import Folder, Running, read_client_file
 from localfarm.models import shipped
 from localfarm.settings import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("localfarm")]
+pytestmark = pytest.mark.e2e
 READY_SECONDS = 90.0
 NOT_RUNNING = 3
 

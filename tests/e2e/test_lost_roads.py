@@ -16,7 +16,7 @@ from tests.e2e.conftest import wait_until
 from tests.e2e.parts import NODE, Parts
 from tests.e2e.wire import Way
 
-pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.xdist_group("parts")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 LEASE_S = 4.0
 ENDLESS = {"benchmark": {"min_duration_ms": 300_000, "max_duration_ms": 300_000}}
 

@@ -15,13 +15,13 @@ import pytest
 from localfarm.models import shipped
 from tests.e2e.conftest import RunningFarm, finished, wait_until
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.e2e
 PROFILE = {"bytes": {"min": [1, 2048], "opt": [2, 2048], "max": [8, 2048]}}
 QUICK = {"min_iterations": 10, "min_duration_ms": 100, "max_duration_ms": 2000}
 TARGETS = ["onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def model(running_farm: RunningFarm) -> str:
     """Upload a real model; return its digest."""
     with running_farm.http() as client, shipped("magika").file().open("rb") as stream:
@@ -44,7 +44,7 @@ def submit(farm: RunningFarm, model: str, **changes: object) -> dict[str, Any]:
     return view
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def built(running_farm: RunningFarm, model: str) -> dict[str, Any]:
     """Build the real model for all three targets, once."""
     view = submit(running_farm, model)

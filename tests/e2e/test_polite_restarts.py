@@ -29,7 +29,7 @@ from tests.e2e.builds import (
 from tests.e2e.conftest import wait_until
 from tests.e2e.parts import NODE, Parts
 
-pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.xdist_group("parts")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 LIMITS_S = {"tasks": 20, "flower": 15, "valkey": 10, "postgres": 20}
 ENDED = -9
 

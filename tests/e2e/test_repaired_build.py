@@ -12,7 +12,7 @@ from enginefarm.cli.exit_codes import ExitCode
 from localfarm.models import shipped
 from tests.e2e.conftest import RunningFarm
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.e2e
 MODEL = "silero-op15"
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
 WORDS = (

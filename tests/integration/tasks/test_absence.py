@@ -24,7 +24,7 @@ def test_a_lease_that_ran_out_while_the_farm_was_away_may_still_be_reported_for(
     work = node.take(job)
     scene.age(job, "lease_until", 1)
     with scene.farm.database.transaction() as session:
-        session.add(Pulse(part=part, beat_at=now() - timedelta(hours=1)))
+        session.merge(Pulse(part=part, beat_at=now() - timedelta(hours=1)))
     reconcile(scene.farm)
     with scene.farm.database.transaction() as session:
         pulses.beat(session, part, 20)
@@ -49,7 +49,7 @@ def test_who_does_not_report_in_the_grace_is_run_again_and_nobody_charged(
     scene.age(job, "lease_until", lapsed_s)
     with scene.farm.database.transaction() as session:
         left, back = now() - timedelta(hours=2), now() - timedelta(minutes=2)
-        session.add(Pulse(part="api", beat_at=now(), away_from=left, back_at=back))
+        session.merge(Pulse(part="api", beat_at=now(), away_from=left, back_at=back))
     reconcile(scene.farm)
 
     job = scene.job(build_id, Stage.REPAIR)
@@ -64,7 +64,7 @@ def test_nodes_that_nobody_could_hear_are_not_taken_for_silent(
     with scene.farm.database.transaction() as session:
         back = now() - timedelta(seconds=back_s)
         left = back - timedelta(hours=1)
-        session.add(Pulse(part="api", beat_at=now(), away_from=left, back_at=back))
+        session.merge(Pulse(part="api", beat_at=now(), away_from=left, back_at=back))
     reconcile(scene.farm)
 
     assert scene.node(node.node_id).state is state
