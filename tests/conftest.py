@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from storage.objects import S3Objects
     from tasks.farm import Farm
 
+# Nothing here speaks TLS. That no client reads the certificates of the world saves 30 ms for each.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = os.devnull
+
 # `pytest --hypothesis-profile deep`: many and long examples, other ones each time.
 settings.register_profile(
     "deep",

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,12 @@ class _Away(Exception):
     """The bucket answers with a fault of its own."""
 
 
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Return whom to trust, read once: each job has a client of its own."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
 @contextmanager
 def make_client(stop: Stop) -> Iterator[httpx.Client]:
     """Give a client for presigned URLs, without credential; it waits only until ``stop`` speaks."""
@@ -75,7 +83,9 @@ def make_client(stop: Stop) -> Iterator[httpx.Client]:
     watcher.start()
     hooks: dict[str, list[Callable[..., Any]]] = {"request": [trace]}
     try:
-        with httpx.Client(timeout=TIMEOUT, trust_env=False, event_hooks=hooks) as client:
+        with httpx.Client(
+            timeout=TIMEOUT, trust_env=False, event_hooks=hooks, verify=_certificates()
+        ) as client:
             yield client
     finally:
         ended.set()
