@@ -46,10 +46,10 @@ stop:  ## end the farm that `make farm` started
 models: $(STAMP)-models  ## fetch real ONNX models to try the farm with, into .venv/models
 
 test: $(STAMP)-dev  ## run every test that needs no GPU, but for those of `make soak`
-	$(RUN) -m pytest -n 2 -m "not soak"
+	$(RUN) -m pytest -n 3 -m "not soak"
 
 soak: $(STAMP)-dev  ## run the minutes-long tests of a whole farm under trouble
-	$(RUN) -m pytest -n 2 -m soak
+	$(RUN) -m pytest -n 3 -m soak
 
 check: $(STAMP)-dev  ## lint, types, layers, migrations
 	$(BIN)/ruff check .
