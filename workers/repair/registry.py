@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workers.repair.base import Pass
 from workers.repair.passes import (
+    expand_operators,
     fix_inputs,
     fold_constants,
     lower_ir_version,
@@ -18,6 +19,7 @@ from workers.repair.passes import (
 )
 
 PASSES: dict[str, Pass] = {
+    "expand-operators": expand_operators.run,
     "fix-inputs": fix_inputs.run,
     "fold-constants": fold_constants.run,
     "lower-ir-version": lower_ir_version.run,

@@ -177,6 +177,7 @@ _CODES: dict[str, str] = {
     "not_storable": "The request holds what the database cannot keep.",
     "operator_fragile": "The compiler builds few forms of the operator; a warning.",
     "operator_mistaken": "The compiler takes another domain's operator for ONNX's; a warning.",
+    "operator_written_out": "A farm writes the operator out before it builds; a note.",
     "opset_missing": "The model names no operator set; its end may be missing.",
     "option_unused": "No target of the build takes this option.",
     "other_targets": "Other targets can take the model, by the rules alone; a note.",

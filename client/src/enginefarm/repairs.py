@@ -47,6 +47,21 @@ class PassId(BaseModel):
     version: int
 
 
+WRITTEN_OUT = frozenset(
+    {
+        "BlackmanWindow",
+        "CausalConvWithState",
+        "CenterCropPad",
+        "HammingWindow",
+        "HannWindow",
+        "LinearAttention",
+        "NegativeLogLikelihoodLoss",
+        "SoftmaxCrossEntropyLoss",
+        "SwiGLU",
+    }
+)
+"""Operators that ONNX itself defines by others, which compilers have."""
+
 _TENSORRT = frozenset({"tensorrt-rtx", "tensorrt"})
 
 REPAIRS: tuple[Repair, ...] = (
@@ -86,6 +101,13 @@ REPAIRS: tuple[Repair, ...] = (
         Exactness.EXACT,
         "An input that is always the same becomes a constant, or gets the shape it always has.",
         asked=True,
+    ),
+    Repair(
+        "expand-operators",
+        1,
+        Exactness.EXACT,
+        "An operator that the compiler lacks gives way to ONNX's own definition of it by others.",
+        backends=_TENSORRT,
     ),
     Repair(
         "restore-float",

@@ -101,7 +101,9 @@ def check_here(path: Path, targets: Sequence[Target], spec: BuildSpec) -> dict[s
     seen = look_at_weights(path, facts)
     found = {}
     for target in targets:
-        subject = Subject(facts, target, spec.profiles, spec.options.compile, seen=seen)
+        subject = Subject(
+            facts, target, spec.profiles, spec.options.compile, seen=seen, repairs_follow=True
+        )
         told = [*by_rules(subject), *_without_code(target)]
         others = other_targets(subject) if stops(told) else []
         found[str(target)] = ordered([*told, *others])

@@ -60,6 +60,8 @@ class Subject:
     version: str | None = None
     seen: WeightsSeen | None = None
     room: Room = field(default_factory=Room)
+    repairs_follow: bool = False
+    """Whether the model is still to be repaired before it is built."""
 
     @cached_property
     def capabilities(self) -> Capabilities:

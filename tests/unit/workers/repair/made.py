@@ -72,6 +72,7 @@ def through(
     fixed: dict[str, FixedInput] | None = None,
     synthetic: dict[str, SyntheticInput] | None = None,
     keep_outputs: Sequence[str] = (),
+    backend: str = "tensorrt-rtx",
 ) -> tuple[onnx.ModelProto, list[PassReport]]:
     """Bring a model through the named passes, or all; return it and what became of each."""
     path = folder / "original.onnx"
@@ -80,7 +81,7 @@ def through(
     work.mkdir(exist_ok=True)
     declared = scan_model(path).inputs
     ground = Ground(
-        backend="tensorrt-rtx",
+        backend=backend,
         folder=folder,
         declared=declared,
         inputs=with_fixed(declared, fixed or {}),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.finding import Finding, at_nodes, warning_finding
+from enginefarm.finding import Finding, at_nodes, note_finding, warning_finding
 from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.origins import DATA_DEPENDENT
 from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Subject
+from enginefarm.repairs import WRITTEN_OUT
 
 _WITHOUT = "Export without it, or rewrite it with standard operators."
 _BEHIND = "Move the step (NMS, NonZero, …) behind the model."
@@ -39,6 +40,9 @@ def missing_operators(subject: Subject) -> Iterator[Finding]:
         late = subject.facts.opset >= table.missing_from.get(op, _NEVER)
         if domain or (op not in table.missing and not late):
             continue
+        if subject.repairs_follow and op in WRITTEN_OUT:
+            yield at_nodes(_written_out(subject, op), [node.label for node in nodes], op)
+            continue
         data = op in DATA_DEPENDENT
         found = refusal(
             subject,
@@ -51,6 +55,14 @@ def missing_operators(subject: Subject) -> Iterator[Finding]:
         )
         yield at_nodes(found, [node.label for node in nodes], op)
     yield from _inside_functions(subject)
+
+
+def _written_out(subject: Subject, op: str) -> Finding:
+    return note_finding(
+        "operator_written_out",
+        f"{subject.capabilities.label} has no operator {op}; a farm writes it out.",
+        why="ONNX defines it by operators that the compiler has (repair expand-operators).",
+    )
 
 
 def _inside_functions(subject: Subject) -> Iterator[Finding]:
