@@ -7,6 +7,7 @@ from datetime import datetime
 
 from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
+from enginefarm.counted import counted
 from enginefarm.plan_views import PlannedJob, PlanView
 from enginefarm.views import (
     BuildPage,
@@ -75,7 +76,7 @@ def nodes_table(nodes: Iterable[NodeView]) -> Grid:
     """Return the nodes."""
     grid = _grid("node!", "state!", "machine~", "backends~", "running~", "seen", "note~")
     for node in nodes:
-        machine = f"{node.cores} cores, {size(node.memory_bytes)}, {node.cpu}"
+        machine = f"{counted(node.cores, 'core')}, {size(node.memory_bytes)}, {node.cpu}"
         backends = ", ".join(f"{each.name} {each.version}" for each in node.backends)
         running = ", ".join(node.running) or NONE
         row = (node.name, str(node.state), machine, backends, running, when(node.last_seen_at))

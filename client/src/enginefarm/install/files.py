@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from enginefarm.counted import counted
 from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import Descriptor
 
@@ -49,7 +50,7 @@ def require_size(name: str, size: int, wanted: int) -> None:
         raise VerificationFailed(
             f"{name} is cut short.",
             code="file_truncated",
-            why=f"It has {size} of {wanted} bytes.",
+            why=f"It has {size} of {counted(wanted, 'byte')}.",
             fix="Pull the artifact again.",
             file=name,
         )
@@ -57,7 +58,7 @@ def require_size(name: str, size: int, wanted: int) -> None:
         raise VerificationFailed(
             f"{name} is longer than what was signed.",
             code="file_too_long",
-            why=f"It has {size} bytes instead of {wanted}.",
+            why=f"It has {counted(size, 'byte')} instead of {wanted}.",
             fix="Do not use it; pull the artifact again.",
             file=name,
         )
