@@ -1,0 +1,9 @@
+"""The error codes of what the command line asks for, checks and fetches."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLIENT_CODES: Final[dict[str, str]] = {
+    "check_not_finished": "The check of a target did not come to its end.",
+}
