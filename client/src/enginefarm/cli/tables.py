@@ -23,11 +23,11 @@ from enginefarm.views import (
 
 def builds_table(page: BuildPage) -> Grid:
     """Return a page of builds."""
-    grid = _grid("build!", "state!", "model~", "targets", "created")
+    grid = _grid("build!", "kind!", "state!", "model~", "targets", "created")
     for build in page.items:
         targets = "\n".join(f"{each.target} {each.state}" for each in build.targets)
-        row = (build.id, str(build.state), build.model_name, targets, when(build.created_at))
-        grid.add(*row)
+        row = (build.id, str(build.kind), str(build.state), build.model_name, targets)
+        grid.add(*row, when(build.created_at))
     return grid
 
 
