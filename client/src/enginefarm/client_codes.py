@@ -6,4 +6,5 @@ from typing import Final
 
 CLIENT_CODES: Final[dict[str, str]] = {
     "check_not_finished": "The check of a target did not come to its end.",
+    "gate_direction": "A gate's only bound is on the side on which engines get worse.",
 }
