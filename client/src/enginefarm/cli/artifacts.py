@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +17,28 @@ from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.digest import hex_of
 from enginefarm.install import BlobCache, Installed, verify_folder
 from enginefarm.install import pull as install
+from enginefarm.install.host import Fit, Host, fit_of, look_at_host, require_fit
+from enginefarm.manifest import EngineConfig
 from enginefarm.trust import read_trust
 
 Trust = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The trust file: the public keys to verify with."),
 ]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an artifact goes, and what it must be to go there."""
+
+    folder: Path
+    host: Host
+    other_gpu: bool = False
+
+    def accept(self, config: EngineConfig) -> None:
+        """Refuse an engine before it is fetched."""
+        if not self.other_gpu:
+            require_fit(config, self.host)
 
 
 def pull(
@@ -36,23 +53,28 @@ def pull(
     cache: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where fetched files are kept.")
     ] = None,
+    other_gpu: Annotated[
+        bool, typer.Option("--other-gpu", help="Also an engine for another GPU than is here.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Fetch an artifact by its digest, and verify it."""
     settings, digest = settings_of(ctx), read_digest(digest)
     keys = read_trust(settings.require_trust(trust)).keys
-    place = folder or Path(f"engine-{hex_of(digest)[:12]}")
+    root = folder or Path(f"engine-{hex_of(digest)[:12]}")
     kept = "what was fetched is kept, and the next pull goes on from there"
     with connect(ctx) as farm, told_if_interrupted(kept), bytes_progress(stderr()) as told:
+        place = _Place(root, look_at_host(), other_gpu=other_gpu)
         installed = install(
             farm.artifacts,
             digest,
-            place,
+            place.folder,
             keys,
             cache=BlobCache(cache or settings.cache),
             told=told,
+            accept=place.accept,
         )
-    _print(installed, as_json=as_json)
+    _print(installed, fit_of(installed.config, place.host), as_json=as_json)
 
 
 def verify(
@@ -75,13 +97,18 @@ def verify(
     _print(installed, as_json=as_json)
 
 
-def _print(installed: Installed, *, as_json: bool) -> None:
+def _print(installed: Installed, fit: Fit | None = None, *, as_json: bool) -> None:
     artifact, config = installed.artifact, installed.config
     if as_json:
-        print_json(_document(installed))
+        told = _document(installed)
+        if fit is not None:
+            told["gpu"] = {"fits": fit.fits, "said": fit.said}
+        print_json(told)
         return
     say(f"verified  {artifact.digest}")
     say(f"target    {config.target}, {config.backend} {config.backend_version}")
+    if fit is not None:
+        say(f"GPU       {fit.said}")
     say(f"model     {config.model_name} {config.model}")
     say(f"signed by {artifact.statement.keyid}")
     say(f"builder   {artifact.statement.builder}")
@@ -89,7 +116,7 @@ def _print(installed: Installed, *, as_json: bool) -> None:
         say(f"  {size(layer.size):>9}  {installed.folder / layer.name}")
 
 
-def _document(installed: Installed) -> JsonValue:
+def _document(installed: Installed) -> dict[str, JsonValue]:
     artifact = installed.artifact
     return {
         "digest": artifact.digest,

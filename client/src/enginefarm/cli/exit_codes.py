@@ -49,6 +49,7 @@ MEANING: dict[ExitCode, str] = {
     ExitCode.NOT_SERVED: "No live node can do what a target needs.",
     ExitCode.CONFLICT: "The request contradicts what is already there.",
     ExitCode.THIS_MACHINE: "This machine lacks room, a right, a package, or the engine's runtime "
+    "or GPU.",
     ExitCode.NOT_SET_UP: "No farm is known here, or the client's settings file cannot be used.",
     ExitCode.INTERRUPTED: "Ctrl-C. A build that was watched goes on.",
 }
@@ -72,6 +73,7 @@ _BY_CODE = {
     "disk_full": ExitCode.THIS_MACHINE,
     "engine_load_failed": ExitCode.THIS_MACHINE,
     "extra_missing": ExitCode.THIS_MACHINE,
+    "gpu_differs": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
 }
 BY_FAMILY: dict[type[FarmError], ExitCode] = {

@@ -122,10 +122,34 @@ def _sync(path: Path, flags: int) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock that ``path`` stands for; another process waits here."""
+    with _holding(path, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold the lock with all others that share it; who wants it alone does not get it."""
+    with _holding(path, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock alone.
+
+    Raises:
+        BlockingIOError: somebody else holds it.
+    """
+    with _holding(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextmanager
+def _holding(path: Path, how: int) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, how)
         yield
     finally:
         os.close(handle)
