@@ -9,4 +9,5 @@ CLIENT_CODES: Final[dict[str, str]] = {
     "check_not_finished": "The check of a target did not come to its end.",
     "gate_direction": "A gate's only bound is on the side on which engines get worse.",
     "gpu_differs": "The engine is for another GPU than any of this machine.",
+    "layout_refused": "The engine cannot be laid out as was asked.",
 }
