@@ -16,7 +16,7 @@ from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
 from enginefarm.plan_views import PlanView
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildState, Scope
+from enginefarm.state import BuildKind, BuildState, Scope
 from enginefarm.target import Target
 from enginefarm.views import (
     BuildPage,
@@ -30,6 +30,7 @@ from tasks.fault_points import reach
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
+Kind = Annotated[BuildKind | None, Query(description="Only builds, or only checks (until: check).")]
 _CURSOR = re.compile(r"bld_[0-9a-z]{1,60}")
 _EXAMPLES: dict[str, Any] = {
     "everyday": {
@@ -103,7 +104,7 @@ def ask(
 
 
 @router.get("", summary="List builds", responses=problems(*KEYED))
-def page(
+def page(  # noqa: PLR0913 - one parameter for each filter
     entrance: Reader,
     *,
     limit: Limit = 50,
@@ -120,6 +121,7 @@ def page(
     label: Annotated[
         list[str] | None, Query(description="Only with this label, key=value; repeatable.")
     ] = None,
+    kind: Kind = None,
 ) -> BuildPage:
     """Return a page of builds, newest first."""
     with entrance.transaction() as (session, caller):
@@ -132,6 +134,7 @@ def page(
             model=require_digest(model) if model else None,
             target=str(Target.parse(target)) if target else None,
             labels=_labels(label or []),
+            kind=kind,
         )
         shown = found[:limit]
         by_build = overview.jobs_of_builds(session, [row.id for row in shown])

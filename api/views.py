@@ -16,7 +16,7 @@ from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import JobState, Stage
+from enginefarm.state import BuildKind, JobState, Stage
 from enginefarm.target import NOT_IN_THIS_VERSION, Target
 from enginefarm.views import (
     ArtifactView,
@@ -122,6 +122,8 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "priority": row.priority,
         "created_at": row.created_at,
         "finished_at": row.finished_at,
+        "kind": BuildKind.CHECK if row.spec.get("until") else BuildKind.BUILD,
+        "bumped_at": row.bumped_at,
     }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import exists, select, text
+from sqlalchemy import exists, func, select, text
 
 from enginefarm.errors import NotFound
-from enginefarm.state import BuildState
+from enginefarm.state import BuildKind, BuildState
 from storage.database import Session
 from storage.models import Build, Job
 
@@ -66,6 +66,7 @@ def page(  # noqa: PLR0913 - one parameter for each filter
     model: str | None = None,
     target: str | None = None,
     labels: Mapping[str, str] | None = None,
+    kind: BuildKind | None = None,
 ) -> Sequence[Build]:
     """Return at most ``limit`` builds older than ``before``, the newest first."""
     query = select(Build).where(Build.tenant_id == tenant_id)
@@ -79,4 +80,8 @@ def page(  # noqa: PLR0913 - one parameter for each filter
         query = query.where(Build.labels.contains(dict(labels)))
     if target is not None:
         query = query.where(exists().where(Job.build_id == Build.id, Job.target == target))
+    if kind is not None:
+        # A build that asks for engines has no such word, or null in its place.
+        checks = func.coalesce(Build.spec["until"].as_string(), "") != ""
+        query = query.where(checks if kind is BuildKind.CHECK else ~checks)
     return session.scalars(query.order_by(Build.id.desc()).limit(limit)).all()

@@ -16,6 +16,7 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from enginefarm.counted import counted
 from storage import verify_blobs
 from storage.database import Database, Session, now
 from storage.keeping import SHELVES, Key
@@ -50,7 +51,7 @@ def retention(*, as_json: Json = False) -> None:
     table = Table("rule", "kept", "due", "bytes", "oldest", "setting", box=None)
     for rule, due in found.items():
         days = terms.days[rule]
-        kept = f"{days:g} days" if days else "for ever"
+        kept = ("1 day" if days == 1 else f"{days:g} days") if days else "for ever"
         oldest = f"{due.oldest:%Y-%m-%d}" if due.oldest else "-"
         table.add_row(SAID[rule], kept, str(due.count), decimal(due.size), oldest, setting_of(rule))
     _console().print(table)
@@ -125,7 +126,7 @@ def _tell(troubled: list[verify_blobs.Looked], seen: int, back: int, on: str | N
         for blob in troubled:
             table.add_row(blob.digest, str(blob.size), blob.trouble)
         _console().print(table)
-    typer.echo(f"{seen} blobs looked at, {len(troubled)} lost, {back} there again")
+    typer.echo(f"{counted(seen, 'blob')} looked at, {len(troubled)} lost, {back} there again")
     if troubled:
         typer.echo(
             "What is lost is marked: builds that need it make it anew. Or restore the bucket."

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from enginefarm.errors import InvalidRequest
 from enginefarm.fixed import with_fixed
+from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec, Gate, Metric
 from enginefarm.views import TensorView
@@ -36,7 +37,7 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
 
     Raises:
         InvalidRequest: ``option_unused``, ``benchmark_window``, ``gate_bounds``,
-            ``gate_without_output``, ``gate_target_unknown``, ``unknown_input``,
+            ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``, ``unknown_input``,
             ``unknown_output``, ``synthetic_unused``.
     """
     _check_options(spec)
@@ -108,6 +109,7 @@ def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
             fix="Give finite bounds, at_least not above at_most.",
         )
     _require_possible(gate)
+    require_direction(gate)
     if gate.output is not None and gate.metric in _OF_NO_OUTPUT:
         raise InvalidRequest(
             f"{gate.metric} is not measured for each output.",

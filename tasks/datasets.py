@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from enginefarm.counted import counted
 from enginefarm.errors import InvalidDataset
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile_text import shape_text
@@ -56,7 +57,7 @@ def _check_fit(row: TensorView, array: TensorView) -> None:
     whole = len(array.shape) == len(row.shape) + 1
     if not whole and (len(array.shape) != len(row.shape) or not row.shape):
         raise InvalidDataset(
-            f"Array {row.name!r} has {len(array.shape)} dimensions; the input has "
+            f"Array {row.name!r} has {counted(len(array.shape), 'dimension')}; the input has "
             f"{len(row.shape)}.",
             code="dataset_rank",
             why="Samples lie along the input's first dimension, or along one more before it.",

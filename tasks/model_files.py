@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from enginefarm.counted import counted
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel, InvalidRequest
 from enginefarm.manifest import safe_file_name
@@ -27,7 +28,7 @@ def main_of(names: Sequence[str]) -> int:
         found = [0]
     if len(found) != 1:
         raise InvalidRequest(
-            f"{len(found)} of the {len(names)} files end in .onnx.",
+            f"Of {counted(len(names), 'file')}, {counted(len(found), 'ends', 'end')} in .onnx.",
             code="one_model_file",
             why="A model is one .onnx file; the other files are its external data.",
             fix="Send exactly one .onnx file in a request.",

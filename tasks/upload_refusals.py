@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
 
+from enginefarm.counted import counted
 from enginefarm.errors import Conflict, InvalidRequest
 from enginefarm.state import UploadState
 from enginefarm.upload import AskedPart, UploadSpec
@@ -71,9 +72,9 @@ def require_part(row: Upload, part: AskedPart) -> None:
     if known and row.files[part.file]["present"]:
         why = "The tenant has the bytes of this file already."
     elif not known:
-        why = f"The upload has {len(row.files)} files, counted from 0."
+        why = f"The upload has {counted(len(row.files), 'file')}, counted from 0."
     elif part.number > part_count(row.files[part.file]):
-        why = f"The file has {part_count(row.files[part.file])} parts, counted from 1."
+        why = f"The file has {counted(part_count(row.files[part.file]), 'part')}, counted from 1."
     else:
         return
     raise InvalidRequest(
@@ -101,7 +102,7 @@ def incomplete(missing: dict[str, JsonValue]) -> Conflict:
     """Return the refusal to complete what is not all here."""
     count = sum(number for number in missing.values() if isinstance(number, int))
     return Conflict(
-        f"{count} parts of the upload are missing.",
+        f"Of the upload, {counted(count, 'part is', 'parts are')} missing.",
         code="upload_incomplete",
         why=f"They belong to {', '.join(list(missing)[:5])}.",
         fix="Send the parts that GET /v1/uploads/{id} does not list, then complete it again.",

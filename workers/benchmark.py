@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
+from enginefarm.counted import counted
 from enginefarm.errors import JobFailed
 from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.spec import BenchmarkOptions, FixedInput, Profile, SyntheticInput
@@ -222,7 +223,7 @@ def _accuracy(
                 raise Stopped
             samples += count
             _compare(request, (reference, engine), feeds, tallies, skipped)
-            sink.report(LATENCY_SHARE, "comparing with the original", f"{samples} samples")
+            sink.report(LATENCY_SHARE, "comparing with the original", counted(samples, "sample"))
     if not tallies:
         return None, "no output is a tensor of numbers"
     notes = [note for tally in tallies.values() for note in tally.notes()]
@@ -246,8 +247,8 @@ def _left_out(request: Request, samples: int) -> list[str]:
     if samples >= there:
         return []
     note = (
-        f"{there - samples} of the dataset's {there} samples were left out: the model's batch is"
-        " fixed, and they do not fill one"
+        f"of the dataset's {counted(there, 'sample')}, {counted(there - samples, 'was', 'were')}"
+        " left out: the model's batch is fixed, and they do not fill one"
     )
     return [note]
 

@@ -30,6 +30,10 @@ def _strange() -> onnx.ModelProto:
     return model(made, domains=["acme.ops"])
 
 
+def _unknown() -> onnx.ModelProto:
+    return model([node("Relu", ["x"], ["t"]), node("Frobnicate", ["t"], ["y"])])
+
+
 def _branch(name: str, op: str, out: str, shape: list[int | str], *more: str) -> onnx.GraphProto:
     return graph_of([node(op, ["x", *more], [out])], name, [], [info(out, shape)])
 
@@ -186,6 +190,7 @@ _FLOW = "control_flow_unsupported"
 _USE = only_rtx("unsupported_attribute")
 CASES = (
     Case("a private operator", "ops", _strange, everywhere("unsupported_operator")),
+    Case("an operator nobody knows", "ops", _unknown, everywhere("unsupported_operator")),
     Case("a function of its own", "ops", _same_name, everywhere(None)),
     Case(
         "branches of one shape",

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
+from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_tensors, note_finding
 from enginefarm.preflight.subject import Sized, Subject
 from workers.backends.base import Array, ModelSource, Runner
@@ -43,8 +44,8 @@ def beyond_half(subject: Subject, source: ModelSource, runner: Runner) -> list[F
         return []
     found = note_finding(
         "activations_beyond_fp16",
-        f"{len(large)} tensors reach values up to {max(large.values()):.3g} on made-up inputs;"
-        " fp16 ends at 65504.",
+        f"{counted(len(large), 'tensor reaches', 'tensors reach')} values up to "
+        f"{max(large.values()):.3g} on made-up inputs; fp16 ends at 65504.",
         why="Converted to fp16 they become infinite. bf16 and fp32 hold them.",
         fix="Keep the nodes that make them in fp32 if you convert the model.",
     )

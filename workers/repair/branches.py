@@ -52,6 +52,11 @@ def inner_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from attribute.graphs
 
 
+def count_nodes(graph: onnx.GraphProto) -> int:
+    """Return how many nodes a graph has, those of the graphs inside its nodes among them."""
+    return sum(1 + sum(map(count_nodes, inner_graphs(node))) for node in graph.node)
+
+
 def _defined(graph: onnx.GraphProto) -> Iterator[str]:
     """Yield what a branch defines itself, inner graphs apart: what they define stays theirs."""
     yield from (tensor.name for tensor in graph.initializer)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import onnx
 
+from enginefarm.counted import counted
 from enginefarm.errors import FarmError, JobFailed
 from enginefarm.repair_report import Outcome, PassReport, Proof
 from enginefarm.repairs import REPAIRS, Exactness, PassId, Repair
@@ -186,9 +187,10 @@ class _Bench:
 
 
 def _equal(proof: Proof) -> str:
+    outputs = counted(proof.outputs, "output")
     if proof.bit_equal:
-        return f"{proof.outputs} outputs bit for bit the same"
-    return f"{proof.outputs} outputs within {proof.max_rel_error:.1e} of their largest value"
+        return f"{outputs} bit for bit the same"
+    return f"{outputs} within {proof.max_rel_error:.1e} of their largest value"
 
 
 def _measured(proof: Proof) -> str:

@@ -28,6 +28,7 @@ from enginefarm.state import Blame
 from workers.backends.base import ProgressSink
 from workers.childjob import ChildInput, ChildJob, ChildOutput, ChildResult
 from workers.repair.base import Ground
+from workers.repair.branches import count_nodes
 from workers.repair.runner import Repaired, repair, require_passes
 
 PASS_IDS: TypeAdapter[list[PassId]] = TypeAdapter(list[PassId])
@@ -63,8 +64,8 @@ def repair_model(job: ChildJob, sink: ProgressSink) -> ChildResult:
             passes=state.reports,
             changed=state.path != model.path,
             fixed=dict(ground.fixed),
-            nodes_before=len(loaded.graph.node),
-            nodes_after=len(state.model.graph.node),
+            nodes_before=count_nodes(loaded.graph),
+            nodes_after=count_nodes(state.model.graph),
             seconds=time.monotonic() - began,
         )
         if not report.changed:

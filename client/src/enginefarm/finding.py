@@ -66,8 +66,8 @@ def at_nodes(finding: Finding, names: Iterable[str], operator: str = "") -> Find
     names = list(names)
     return finding.model_copy(
         update={
-            "nodes": tuple(map(_shown, names[:_NAMED])),
-            "operator": operator,
+            "nodes": tuple(map(shown, names[:_NAMED])),
+            "operator": shown(operator),
             "where": listed(names, "nodes"),
         }
     )
@@ -76,18 +76,18 @@ def at_nodes(finding: Finding, names: Iterable[str], operator: str = "") -> Find
 def at_tensors(finding: Finding, names: Iterable[str]) -> Finding:
     """Return the finding with the tensors that it is about."""
     names = list(names)
-    shown = tuple(map(_shown, names[:_NAMED]))
-    return finding.model_copy(update={"tensors": shown, "where": listed(names, "tensors")})
+    first = tuple(map(shown, names[:_NAMED]))
+    return finding.model_copy(update={"tensors": first, "where": listed(names, "tensors")})
 
 
 def listed(names: Iterable[str], what: str) -> str:
     """Return the first names in words, and how many there are if that is more."""
     names = list(names)
-    shown = ", ".join(map(_shown, names[:_NAMED]))
-    return f"{shown}, … ({len(names)} {what})" if len(names) > _NAMED else shown
+    first = ", ".join(map(shown, names[:_NAMED]))
+    return f"{first}, … ({len(names)} {what})" if len(names) > _NAMED else first
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """Return a name of a model as a database keeps it and a terminal shows it."""
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name)[
         :_NAME_CHARS

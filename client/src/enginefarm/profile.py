@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
+from enginefarm.counted import counted
 from enginefarm.errors import InvalidProfile
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile_text import as_flags, parse_shape_range, shape_text
@@ -109,7 +110,8 @@ def _check_shapes(number: int, row: TensorView, shapes: ShapeRange) -> None:
     for which, shape in (("min", shapes.min), ("opt", shapes.opt), ("max", shapes.max)):
         if len(shape) != len(row.shape):
             raise InvalidProfile(
-                f"Profile {number} gives {which} of input {row.name!r} {len(shape)} dimensions; "
+                f"Profile {number} gives {which} of input {row.name!r} "
+                f"{counted(len(shape), 'dimension')}; "
                 f"it has {len(row.shape)}.",
                 code="profile_rank",
                 why=f"The model declares it as {shape_text(row.shape)}.",

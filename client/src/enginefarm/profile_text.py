@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from enginefarm.counted import counted
 from enginefarm.errors import InvalidProfile
 from enginefarm.spec import Profile, ShapeRange
 
@@ -25,7 +26,7 @@ def parse_shape_range(text: str) -> ShapeRange:
     if len(parts) == 1:
         parts *= _RANGE_PARTS
     if len(parts) != _RANGE_PARTS:
-        raise _refusal(text, f"It has {len(parts)} parts between colons.")
+        raise _refusal(text, f"It has {counted(len(parts), 'part')} between colons.")
     low, usual, high = (_shape(text, part) for part in parts)
     return ShapeRange(min=low, opt=usual, max=high)
 

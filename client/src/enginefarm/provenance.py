@@ -26,6 +26,7 @@ from enginefarm.attestation import (
     read_bundle,
     read_statement,
 )
+from enginefarm.counted import counted
 from enginefarm.digest import Digest, digest_of
 from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import Manifest, read_manifest
@@ -108,7 +109,7 @@ def verify_artifact(
 def _require_form(envelope: Envelope) -> None:
     if len(envelope.signatures) != 1:
         raise VerificationFailed(
-            f"The attestation carries {len(envelope.signatures)} signatures.",
+            f"The attestation carries {counted(len(envelope.signatures), 'signature')}.",
             code="signature_count",
             why="Exactly one is accepted, so that nobody can add theirs to a good one.",
             fix=FETCH_AGAIN,

@@ -57,7 +57,7 @@ class RepairReport(_Data):
     passes: list[PassReport]
     changed: bool = Field(description="Whether the model that is built is not the original.")
     fixed: dict[str, FixedInput] = {}
-    nodes_before: Count
+    nodes_before: Count = Field(description="Nodes of the original, those of inner graphs, too.")
     nodes_after: Count
     seconds: Annotated[float, Field(ge=0)]
 

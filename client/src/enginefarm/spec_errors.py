@@ -13,6 +13,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from enginefarm import spec
 from enginefarm.errors import InvalidRequest
+from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec
 
@@ -34,12 +35,16 @@ def valid_spec(asked: Mapping[str, JsonValue]) -> BuildSpec:
     """Read a body.
 
     Raises:
-        InvalidRequest: it does not fit; the error names the field.
+        InvalidRequest: it does not fit; the error names the field. A gate in the wrong direction is
+            ``gate_direction``.
     """
     try:
-        return BuildSpec.model_validate(asked)
+        read = BuildSpec.model_validate(asked)
     except ValidationError as error:
         raise explain(error, BuildSpec) from error
+    for gate in read.gates:
+        require_direction(gate)
+    return read
 
 
 def explain_rows(

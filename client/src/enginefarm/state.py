@@ -57,6 +57,13 @@ class BuildState(StrEnum):
         return self not in {BuildState.PENDING, BuildState.RUNNING}
 
 
+class BuildKind(StrEnum):
+    """What was asked for: engines, or only what is wrong with a model (``until: check``)."""
+
+    BUILD = "build"
+    CHECK = "check"
+
+
 class ArtifactState(StrEnum):
     """Whether deployers may fetch an artifact."""
 

@@ -14,7 +14,7 @@ from enginefarm.errors import Failure
 from enginefarm.finding import Finding
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, BuildState, JobState, NodeState, Stage
+from enginefarm.state import ArtifactState, BuildKind, BuildState, JobState, NodeState, Stage
 from enginefarm.target import Target
 from enginefarm.tensor import TensorView as TensorView  # noqa: PLC0414 - a view like the others
 
@@ -167,6 +167,12 @@ class BuildSummary(View):
     priority: int
     created_at: datetime
     finished_at: datetime | None
+    kind: BuildKind = Field(
+        default=BuildKind.BUILD, description="check: it stops after its check, nothing is built."
+    )
+    bumped_at: datetime | None = Field(
+        default=None, description="When it was put before all others of the tenant."
+    )
 
 
 class BuildView(BuildSummary):

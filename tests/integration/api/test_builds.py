@@ -194,6 +194,34 @@ def test_filters_are_met_together(api: Served) -> None:
         assert found(f"model={digest_of(b'other')}") == []
 
 
+def test_checks_are_told_from_builds(api: Served) -> None:
+    with enrol(api).client, api.client(Scope.SUBMIT) as client:
+        model = upload(client)
+        built = submit(client, model=model).json()
+        checked = submit(client, model=model, seed=1, until="check").json()
+
+        def found(query: str) -> list[tuple[str, str]]:
+            items = client.get(f"/v1/builds?{query}").json()["items"]
+            return [(item["id"], item["kind"]) for item in items]
+
+        assert (built["kind"], checked["kind"]) == ("build", "check")
+        assert found("kind=check") == [(checked["id"], "check")]
+        assert found("kind=build") == [(built["id"], "build")]
+        assert found("") == [(checked["id"], "check"), (built["id"], "build")]
+        assert client.get("/v1/builds?kind=other").status_code == 400
+
+
+def test_when_a_build_was_bumped_is_told(api: Served) -> None:
+    with enrol(api).client, api.client(Scope.SUBMIT) as client:
+        asked = submit(client).json()
+        bumped = client.post(f"/v1/builds/{asked['id']}/bump").json()
+        listed = client.get("/v1/builds").json()["items"]
+
+    assert asked["bumped_at"] is None
+    assert bumped["bumped_at"] is not None
+    assert [item["bumped_at"] for item in listed] == [bumped["bumped_at"]]
+
+
 def test_a_page_costs_the_same_few_questions_however_long_it_is(
     api: Served, queries: list[str]
 ) -> None:

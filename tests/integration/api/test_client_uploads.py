@@ -115,13 +115,17 @@ def test_what_was_sent_before_it_stopped_is_not_sent_again(
             raise Interrupted
 
     counted: list[int] = []
+    resumed: list[tuple[int, ...]] = []
     with client_of(api) as farm:
         with pytest.raises(Interrupted):
             farm.models.upload(local, sent=stop, remember=tmp_path)
         [left] = rows(api)
         before = Uploads(farm._transport).get(left.id)
         view = farm.models.upload(
-            local, sent=lambda done, _total: counted.append(done), remember=tmp_path
+            local,
+            sent=lambda done, _total: counted.append(done),
+            remember=tmp_path,
+            resumed=lambda *told: resumed.append(told),
         )
 
     assert left.state is UploadState.OPEN
@@ -131,6 +135,7 @@ def test_what_was_sent_before_it_stopped_is_not_sent_again(
         for number in file.received
     )
     assert counted[0] > arrived
+    assert resumed == [(arrived, local.size)]
     assert view.digest == local.digest
     assert [row.id for row in rows(api)] == [left.id]
     assert counted[-1] == local.size
@@ -289,6 +294,7 @@ def test_after_ctrl_c_the_same_command_goes_on_without_asking(
     assert len(notes) == 1
     assert second.returncode == 0, trouble
     assert ModelView.model_validate(json.loads(shown)).name == "big"
+    assert "resumed: " in trouble
     assert len(rows(api)) == 1
     assert list(notes[0].parent.iterdir()) == []
     assert digest_of(model.read_bytes()) in shown

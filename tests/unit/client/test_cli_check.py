@@ -15,11 +15,12 @@ import enginefarm
 from bench.hostile.made import model, tensor
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.client import read_local_model
 from enginefarm.finding import Finding, Severity
 from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import TargetView
+from enginefarm.views import BuildView, TargetView
 from tests.unit.client.support.server import Handler, LoopbackFarm
-from tests.unit.client.support.views import CPU, MODEL, build, event, job
+from tests.unit.client.support.views import CPU, MODEL, build, event, job, model_view
 
 ALONE = ("--offline", "--profile", "x=1x16:4x16:8x16")
 REFUSED = Finding(
@@ -115,10 +116,29 @@ def test_without_numpy_the_weights_are_said_to_be_unseen(tmp_path: Path) -> None
     assert row["code"] == "weights_not_checked"
 
 
+def _serve_check(farm: LoopbackFarm, done: BuildView) -> list[dict[str, Any]]:
+    """Let the farm take a build that is over at once; return the bodies that it is sent."""
+    bodies: list[dict[str, Any]] = []
+
+    def answer(handler: Handler) -> None:
+        bodies.append(json.loads(handler.body()))
+        handler.reply(201, done.model_dump_json().encode())
+
+    farm.routes["/v1/builds"] = answer
+    farm.routes["/v1/builds/bld_1"] = lambda handler: handler.reply(
+        200, done.model_dump_json().encode()
+    )
+    told = event(1, "build", {"state": done.state})
+    body = f"id: {told.id}\ndata: {told.model_dump_json()}\n\n".encode()
+    farm.routes["/v1/builds/bld_1/events"] = lambda handler: handler.reply(
+        200, body, {"Content-Type": "text/event-stream"}
+    )
+    return bodies
+
+
 def test_the_farm_is_asked_to_stop_after_the_check_and_its_findings_are_shown(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bodies: list[dict[str, Any]] = []
     failed = job(Stage.CHECK, JobState.FAILED, findings=[REFUSED])
     target = TargetView(
         target=CPU, state=JobState.FAILED, artifact=None, artifact_state=None, cached=False,
@@ -126,19 +146,7 @@ def test_the_farm_is_asked_to_stop_after_the_check_and_its_findings_are_shown(
     )  # fmt: skip
     done = build(BuildState.FAILED, [failed], [target])
 
-    def answer(handler: Handler) -> None:
-        bodies.append(json.loads(handler.body()))
-        handler.reply(201, done.model_dump_json().encode())
-
-    farm_env.routes["/v1/builds"] = answer
-    farm_env.routes["/v1/builds/bld_1"] = lambda handler: handler.reply(
-        200, done.model_dump_json().encode()
-    )
-    told = event(1, "build", {"state": done.state})
-    body = f"id: {told.id}\ndata: {told.model_dump_json()}\n\n".encode()
-    farm_env.routes["/v1/builds/bld_1/events"] = lambda handler: handler.reply(
-        200, body, {"Content-Type": "text/event-stream"}
-    )
+    bodies = _serve_check(farm_env, done)
     assert invoke(["check", MODEL, "-t", "onnxruntime@cpu"]) == ExitCode.BAD_INPUT
     assert bodies[0]["until"] == "check"
     said = capsys.readouterr().out
@@ -155,3 +163,94 @@ def test_a_backend_that_this_version_does_not_build_is_told_without_a_farm(
 
     assert "backend_not_in_version" in capsys.readouterr().out
     assert farm_env.seen == []
+
+
+REFUSED_FOR_WANT_OF_A_PROFILE = {
+    "type": "urn:enginefarm:problem:invalid-profile",
+    "title": "invalid profile",
+    "status": 422,
+    "detail": "The model has dynamic inputs but the build has no profile: x [n, 16].",
+    "code": "profile_required",
+}
+SHAPE = {"ok", "offline", "targets", "refused"}
+
+
+def _refuse(farm: LoopbackFarm, digest: str) -> None:
+    """Let the farm have the model, and refuse every build."""
+    have = model_view(digest, "model").model_dump_json().encode()
+    farm.routes[f"/v1/models/{digest}"] = lambda handler: handler.reply(200, have)
+    body = json.dumps(REFUSED_FOR_WANT_OF_A_PROFILE).encode()
+    kind = {"Content-Type": "application/problem+json"}
+
+    def refuse(handler: Handler) -> None:
+        handler.body()
+        handler.reply(422, body, kind)
+
+    farm.routes["/v1/builds"] = refuse
+
+
+def test_a_farm_without_a_profile_tells_all_that_is_told_without_a_farm(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = helper.make_node("Frobnicate", ["x"], ["a"], name="odd")
+    path = written(tmp_path, odd, helper.make_node("Relu", ["x"], ["y"]))
+    _refuse(farm_env, read_local_model(Path(path)).digest)
+    line = ["check", path, "-t", "onnxruntime@cpu,tensorrt-rtx@sm_89", "--json"]
+
+    assert invoke([*line, "--offline"]) == ExitCode.BAD_INPUT
+    alone = json.loads(capsys.readouterr().out)
+    assert invoke(line) == ExitCode.BAD_INPUT
+    asked = json.loads(capsys.readouterr().out)
+
+    assert asked["targets"] == alone["targets"]
+    found = {each["code"] for each in asked["targets"]["onnxruntime@cpu"]}
+    assert {"unsupported_operator", "profile_required"} <= found
+    assert (asked["refused"]["code"], asked["offline"]) == ("profile_required", False)
+    assert (alone["refused"], alone["offline"]) == (None, True)
+
+
+def test_the_document_has_one_shape_however_the_check_ended(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"no model at all")
+    _refuse(farm_env, read_local_model(Path(good)).digest)
+    shapes = []
+    for more in ([good, "--offline"], [good], [str(bad)], [str(bad), "--offline"], [f"{good}x"]):
+        assert invoke(["check", *more, "-t", "onnxruntime@cpu", "--json"]) == ExitCode.BAD_INPUT
+        said = json.loads(capsys.readouterr().out)
+        assert isinstance(said["targets"]["onnxruntime@cpu"], list)
+        assert said["ok"] is False
+        shapes.append(set(said))
+
+    assert shapes == [SHAPE] * 5
+
+
+def test_a_refusal_is_told_beside_what_the_rules_find(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
+    _refuse(farm_env, read_local_model(Path(path)).digest)
+
+    assert invoke(["check", path, "-t", "onnxruntime@cpu"]) == ExitCode.BAD_INPUT
+
+    said = capsys.readouterr()
+    assert "onnxruntime@cpu  1 error, 0 other findings" in said.out
+    assert "error: The model has dynamic inputs" in said.err
+
+
+def test_a_check_that_was_cancelled_found_nothing_right(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = TargetView(
+        target=CPU, state=JobState.CANCELLED, artifact=None, artifact_state=None, cached=False,
+        failure=None,
+    )  # fmt: skip
+    done = build(BuildState.CANCELLED, [job(Stage.CHECK, JobState.CANCELLED)], [target])
+    _serve_check(farm_env, done)
+
+    assert invoke(["check", MODEL, "-t", "onnxruntime@cpu", "--json"]) == ExitCode.BAD_INPUT
+
+    (found,) = json.loads(capsys.readouterr().out)["targets"]["onnxruntime@cpu"]
+    assert (found["code"], found["severity"]) == ("check_not_finished", "error")

@@ -142,8 +142,21 @@ def test_without_a_farm_one_is_told_how_to_get_one(
 ) -> None:
     monkeypatch.delenv("ENGINEFARM_URL")
 
-    assert invoke(["list"]) == ExitCode.BAD_INPUT
-    assert "make farm" in capsys.readouterr().err
+    assert invoke(["list"]) == ExitCode.NOT_SET_UP
+    err = capsys.readouterr().err
+    assert "No farm is known here. [farm_address_missing]" in err
+    for words in ("operator", "ENGINEFARM_URL", "ENGINEFARM_KEY", "make farm"):
+        assert words in err
+    assert farm_env.seen == []
+
+
+def test_a_farm_that_does_not_answer_is_told_from_none_that_is_known(
+    farm_env: LoopbackFarm, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ENGINEFARM_URL", "http://127.0.0.1:9")
+
+    assert invoke(["list"]) == ExitCode.FARM_UNAVAILABLE
+    assert "http://127.0.0.1:9" in capsys.readouterr().err
 
 
 def test_a_mistake_of_ours_is_told_without_a_traceback(

@@ -199,6 +199,17 @@ def test_a_build_that_never_ran_says_why_there_is_nothing(
     assert sentence in err
 
 
+@pytest.mark.parametrize("more", [[], ["--follow"], ["--json"]])
+def test_attempts_that_printed_nothing_are_said_to_have(
+    more: list[str], farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _serve(farm_env, [ENDED], [("whole", "")])
+
+    assert invoke(["logs", "bld_1", *more]) == ExitCode.OK
+
+    assert "nothing was logged" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("line", [["--job", "job_other"], ["--attempt", "9"]])
 def test_an_attempt_that_there_is_not_is_not_found(line: list[str], farm_env: LoopbackFarm) -> None:
     _serve(farm_env, [ENDED], [("whole", "")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -11,8 +12,8 @@ from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.errors import Unavailable
 from enginefarm.finding import note_finding, warning_finding
-from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import BuildView
+from enginefarm.state import BuildKind, BuildState, JobState, Stage
+from enginefarm.views import BuildPage, BuildView
 from tests.unit.client.support.release import SigningKey
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import (
@@ -177,6 +178,42 @@ def test_show_tells_jobs_and_targets(
     out = capsys.readouterr().out
     assert "job_sm_89compile" in out
     assert "gate_not_met" in out
+
+
+def test_checks_are_told_from_builds_in_the_list(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = PARTIAL.model_copy(update={"id": "bld_2", "kind": BuildKind.CHECK})
+    page = BuildPage(items=[check, PARTIAL], next_cursor=None).model_dump_json().encode()
+    farm_env.routes["/v1/builds"] = lambda handler: handler.reply(200, page)
+
+    assert invoke(["list"]) == ExitCode.OK
+    assert invoke(["list", "--checks"]) == ExitCode.OK
+    assert invoke(["list", "--builds"]) == ExitCode.OK
+    assert invoke(["list", "--builds", "--checks"]) == ExitCode.USAGE
+
+    rows = {
+        line.split()[0]: line for line in capsys.readouterr().out.splitlines() if "bld_" in line
+    }
+    assert "check" in rows["bld_2"]
+    assert "build" in rows["bld_1"]
+    asked = [parse_qs(urlsplit(seen.path).query).get("kind") for seen in farm_env.seen]
+    assert asked == [None, ["check"], ["build"]]
+
+
+def test_show_tells_the_dataset_the_bump_and_that_it_is_a_check(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = PARTIAL.spec.model_copy(update={"evaluation": ARTIFACT})
+    told = {"spec": spec, "bumped_at": PARTIAL.created_at, "kind": BuildKind.CHECK}
+    _serve_build(farm_env, PARTIAL.model_copy(update=told))
+
+    assert invoke(["show", "bld_1"]) == ExitCode.OK
+
+    lines = capsys.readouterr().out.splitlines()
+    assert f"dataset   {ARTIFACT}" in lines
+    assert any(line.startswith("bumped    2026-11-30") for line in lines)
+    assert any(line.startswith("kind      check") for line in lines)
 
 
 def test_a_trust_file_with_other_keys_is_replaced_only_when_told(

@@ -110,6 +110,8 @@ def test_what_cannot_be_read_is_a_usage_error(
         (["-t", "tensort@sm_89"], "'tensorrt'"),
         (["--gate", "cosin>=0.9"], "Did you mean 'cosine'?"),
         (["--gate", "latency_99>=0.9"], "Did you mean 'latency_p99_ms'?"),
+        (["--gate", "cosine<=0.9"], "fix: Write cosine>=0.9."),
+        (["--gate", "latency_p99_ms>=5"], "fix: Write latency_p99_ms<=5."),
         (["--option", "compile.optimisation_level=3"], "'optimization_level'"),
         (["--option", "compil.optimization_level=3"], "'compile'"),
         (["--option", "compile.optimization_level=9"], "optimization_level"),

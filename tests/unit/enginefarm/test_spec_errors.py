@@ -8,7 +8,6 @@ import pytest
 from pydantic import ValidationError
 
 from enginefarm.errors import InvalidRequest
-from enginefarm.nearest import did_you_mean, nearest
 from enginefarm.spec import BuildSpec, Gate
 from enginefarm.spec_errors import explain, explain_rows
 
@@ -157,11 +156,3 @@ def test_rows_of_a_request_leave_the_word_body_out() -> None:
 
     assert (error.message, error.fix) == ("There is no field 'sede'.", "Did you mean 'seed'?")
     assert explain_rows([row]).fix == "Leave it out."
-
-
-def test_the_nearest_is_close_and_otherwise_all_are_named() -> None:
-    choices = ["onnxruntime", "tensorrt", "tensorrt-rtx"]
-
-    assert nearest("ONNXRUNTME", choices) == "onnxruntime"
-    assert nearest("zzz", choices) is None
-    assert did_you_mean("zzz", choices) == "Known: onnxruntime, tensorrt, tensorrt-rtx."

@@ -43,7 +43,7 @@ def test_a_sensible_build_is_admitted() -> None:
     "gate",
     [
         {"metric": "cosine", "at_least": 1},
-        {"metric": "cosine", "at_most": -1},
+        {"metric": "cosine", "at_least": -1},
         {"metric": "top1_agreement", "at_least": 1.0},
         {"metric": "max_abs_error", "at_most": 0},
         {"metric": "snr_db", "at_least": -3},
@@ -75,6 +75,8 @@ def test_every_metric_has_a_range() -> None:
         ),
         ({"gates": [{"metric": "cosine", "at_least": 2, "at_most": 1}]}, "gate_bounds", "cosine"),
         ({"gates": [{"metric": "cosine", "at_least": 1.5}]}, "gate_bounds", "at most 1"),
+        ({"gates": [{"metric": "cosine", "at_most": 0.9}]}, "gate_direction", "at_least"),
+        ({"gates": [{"metric": "latency_p99_ms", "at_least": 5}]}, "gate_direction", "at_most"),
         ({"gates": [{"metric": "cosine", "at_most": -1.1}]}, "gate_bounds", "at least -1"),
         ({"gates": [{"metric": "top1_agreement", "at_least": 99}]}, "gate_bounds", "at most 1"),
         ({"gates": [{"metric": "max_abs_error", "at_most": -1}]}, "gate_bounds", "at least 0"),

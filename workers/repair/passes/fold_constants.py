@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import onnx
 
+from enginefarm.counted import counted
 from workers.repair.base import Ground
-from workers.repair.branches import inner_graphs
+from workers.repair.branches import count_nodes, inner_graphs
 from workers.repair.deciding import count, fold
 
 
@@ -16,15 +17,15 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
     """Fold where the graph branches, or where an input was fixed."""
     if not _is_needed(model, ground):
         return None
-    before = len(model.graph.node)
+    before, outer = count_nodes(model.graph), len(model.graph.node)
     branches = fold(model)
-    if len(model.graph.node) == before and not branches:
+    if len(model.graph.node) == outer and not branches:
         return None
     left = count(model.graph, "If")
-    told = f"{before} nodes became {len(model.graph.node)}"
+    told = f"{counted(before, 'node')} became {count_nodes(model.graph)}"
     if branches:
-        told += f"; {branches} times an If gave way to its branch"
-    return f"{told}; {left} If remain" if left else told
+        told += f"; {counted(branches, 'time')} an If gave way to its branch"
+    return f"{told}; {counted(left, 'If remains', 'If remain')}" if left else told
 
 
 def _is_needed(model: onnx.ModelProto, ground: Ground) -> bool:

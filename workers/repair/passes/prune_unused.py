@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx
 
+from enginefarm.counted import counted
 from workers.repair.base import Ground
 from workers.repair.tidy import reads, remove_unread
 
@@ -16,7 +17,7 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
     inputs = _drop_inputs(graph) if ground.prune_inputs else []
     told = [f"the outputs {', '.join(outputs[:8])}"] if outputs else []
     told += [f"the inputs {', '.join(inputs[:8])}"] if inputs else []
-    told += [f"{nodes} nodes"] if nodes else []
+    told += [counted(nodes, "node")] if nodes else []
     return f"nobody needs {' and '.join(told)}" if told else None
 
 

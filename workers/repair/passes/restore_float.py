@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 
+from enginefarm.counted import counted
 from workers.backends.base import Array
 from workers.repair.base import Ground, NotApplied
 from workers.repair.tidy import remove_unread
@@ -39,8 +40,9 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     left = sorted({node.op_type for node in graph.node if node.op_type in DYNAMIC})
     if left:
         raise NotApplied(f"what {', '.join(left)} gives is read in a way that is not known here")
-    counted = sum(node.op_type != "DynamicQuantizeLinear" for node in found)
-    return f"{counted} operators compute in float instead of dynamic int8"
+    many = sum(node.op_type != "DynamicQuantizeLinear" for node in found)
+    told = counted(many, "operator computes", "operators compute")
+    return f"{told} in float instead of dynamic int8"
 
 
 def _restore_product(wiring: Wiring, node: onnx.NodeProto) -> None:

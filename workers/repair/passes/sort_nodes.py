@@ -6,6 +6,7 @@ from collections import deque
 
 import onnx
 
+from enginefarm.counted import counted
 from workers.repair.base import Ground, NotApplied
 from workers.repair.branches import inner_graphs
 from workers.repair.tidy import reads
@@ -14,7 +15,11 @@ from workers.repair.tidy import reads
 def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     """Sort the graph and every graph inside it, where they are not sorted."""
     moved = _sort(model.graph)
-    return f"{moved} nodes stood before what they read" if moved else None
+    return (
+        counted(moved, "node stood before what it reads", "nodes stood before what they read")
+        if moved
+        else None
+    )
 
 
 def _sort(graph: onnx.GraphProto) -> int:

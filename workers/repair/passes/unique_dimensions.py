@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import onnx
 
+from enginefarm.counted import counted
 from workers.repair.base import Ground
 
 _PLACEHOLDER = re.compile(r"(?:[^A-Za-z]*|none|unk|unknown|nan|any|dynamic)", re.IGNORECASE)
@@ -32,7 +33,8 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     for _, _, dim in _named([*model.graph.output, *model.graph.value_info]):
         if dim.dim_param in meant:
             dim.Clear()
-    return f"{len(renamed)} axes have names of their own: {', '.join(renamed[:8])}"
+    told = counted(len(renamed), "axis has a name of its own", "axes have names of their own")
+    return f"{told}: {', '.join(renamed[:8])}"
 
 
 def is_placeholder(name: str) -> bool:

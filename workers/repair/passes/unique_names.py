@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import onnx
 
+from enginefarm.counted import counted
 from workers.repair.base import Ground
 
 
@@ -21,7 +22,7 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
             node.name = _free(node.name, taken)
             renamed += 1
         seen.add(node.name)
-    return f"{renamed} nodes had the name of another" if renamed else None
+    return f"{counted(renamed, 'node')} had the name of another" if renamed else None
 
 
 def _free(name: str, taken: set[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx
 
+from enginefarm.counted import counted
 from workers.repair.base import Ground
 
 
@@ -18,4 +19,6 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     copies = [onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in kept]
     del graph.input[:]
     graph.input.extend(copies)
-    return f"{listed} weights were also listed as inputs"
+    return counted(
+        listed, "weight was also listed as an input", "weights were also listed as inputs"
+    )

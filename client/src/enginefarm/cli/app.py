@@ -19,6 +19,7 @@ from enginefarm import __version__
 from enginefarm.cli import (
     artifacts,
     builds,
+    cache,
     check,
     fleet,
     logs,
@@ -58,6 +59,7 @@ app.command("run")(run_engine.run)
 app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
 app.add_typer(models.app, name="models")
+app.add_typer(cache.app, name="cache")
 app.command("trust")(trust.trust)
 
 

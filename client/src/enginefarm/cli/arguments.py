@@ -143,11 +143,11 @@ def shapes(texts: Iterable[str]) -> dict[str, list[int]]:
     return read
 
 
-def seconds(text: str) -> int:
+def seconds(text: str, flag: str = "--wait-for-node") -> int:
     """Read a duration: ``90``, ``10m``, ``2h``, ``1d``."""
     match = _DURATION.match(text.strip())
     if match is None:
-        raise _refusal("--wait-for-node", text, "90, 10m, 2h or 1d")
+        raise _refusal(flag, text, "90, 10m, 2h or 1d")
     return int(match["count"]) * _SECONDS[match["unit"]]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +13,15 @@ from pydantic import JsonValue
 from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.display import bytes_progress
 from enginefarm.cli.figures import size
-from enginefarm.cli.output import Json, print_json, say, stderr
+from enginefarm.cli.output import Json, print_json, remark, say, stderr
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
+from enginefarm.client import FarmClient
 from enginefarm.digest import hex_of
-from enginefarm.install import BlobCache, Installed, verify_folder
+from enginefarm.errors import VerificationFailed
+from enginefarm.install import BlobCache, Installed, triton, verify_folder
 from enginefarm.install import pull as install
+from enginefarm.install.host import Fit, Host, fit_of, look_at_host, require_fit
+from enginefarm.manifest import EngineConfig
 from enginefarm.trust import read_trust
 
 Trust = Annotated[
@@ -24,35 +30,93 @@ Trust = Annotated[
 ]
 
 
-def pull(
+Goal = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FOLDER",
+        help="Where to put it; absent: engine-<digest>. For triton: the model repository.",
+    ),
+]
+
+
+class Layout(StrEnum):
+    """How an artifact is laid out on the disk."""
+
+    FOLDER = "folder"
+    TRITON = "triton"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an artifact goes, and what it must be to go there."""
+
+    folder: Path
+    host: Host
+    layout: Layout
+    model_name: str | None = None
+    other_gpu: bool = False
+
+    def accept(self, config: EngineConfig) -> None:
+        """Refuse an engine before it is fetched."""
+        if not self.other_gpu:
+            require_fit(config, self.host)
+        if self.layout is Layout.TRITON:
+            triton.require_triton(config)
+            if config.model_name != self.model_name:
+                raise VerificationFailed(
+                    "The farm tells another name of the model than was signed.",
+                    code="artifact_unexpected",
+                    why=f"It says {self.model_name!r}, and {config.model_name!r} was signed.",
+                    fix="Do not use it; ask the farm's operator.",
+                )
+
+
+def pull(  # noqa: PLR0913 - one parameter for each option
     ctx: typer.Context,
     digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact's digest.")],
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="FOLDER", help="Where to put it; absent: engine-<digest>."),
-    ] = None,
+    folder: Goal = None,
     *,
     trust: Trust = None,
     cache: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where fetched files are kept.")
     ] = None,
+    layout: Annotated[
+        Layout, typer.Option(help="A folder of its own, or a model of a Triton repository.")
+    ] = Layout.FOLDER,
+    other_gpu: Annotated[
+        bool, typer.Option("--other-gpu", help="Also an engine for another GPU than is here.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Fetch an artifact by its digest, and verify it."""
     settings, digest = settings_of(ctx), read_digest(digest)
     keys = read_trust(settings.require_trust(trust)).keys
-    place = folder or Path(f"engine-{hex_of(digest)[:12]}")
+    root = folder or Path(f"engine-{hex_of(digest)[:12]}")
     kept = "what was fetched is kept, and the next pull goes on from there"
     with connect(ctx) as farm, told_if_interrupted(kept), bytes_progress(stderr()) as told:
+        place = _place(farm, digest, root, layout, other_gpu=other_gpu)
         installed = install(
             farm.artifacts,
             digest,
-            place,
+            place.folder,
             keys,
             cache=BlobCache(cache or settings.cache),
             told=told,
+            accept=place.accept,
         )
-    _print(installed, as_json=as_json)
+    if layout is Layout.TRITON and not triton.write_config(installed):
+        remark(f"{installed.folder.parent / triton.CONFIG_FILE} is yours and was kept")
+    _print(installed, fit_of(installed.config, place.host), as_json=as_json)
+
+
+def _place(farm: FarmClient, digest: str, root: Path, layout: Layout, *, other_gpu: bool) -> _Place:
+    host = look_at_host()
+    if layout is Layout.FOLDER:
+        return _Place(root, host, layout, other_gpu=other_gpu)
+    # Only where it goes: that it is this name which was signed is looked at later.
+    name = farm.artifacts.get(digest).model_name
+    folder = triton.model_folder(root, name) / triton.VERSION
+    return _Place(folder, host, layout, name, other_gpu)
 
 
 def verify(
@@ -75,13 +139,18 @@ def verify(
     _print(installed, as_json=as_json)
 
 
-def _print(installed: Installed, *, as_json: bool) -> None:
+def _print(installed: Installed, fit: Fit | None = None, *, as_json: bool) -> None:
     artifact, config = installed.artifact, installed.config
     if as_json:
-        print_json(_document(installed))
+        told = _document(installed)
+        if fit is not None:
+            told["gpu"] = {"fits": fit.fits, "said": fit.said}
+        print_json(told)
         return
     say(f"verified  {artifact.digest}")
     say(f"target    {config.target}, {config.backend} {config.backend_version}")
+    if fit is not None:
+        say(f"GPU       {fit.said}")
     say(f"model     {config.model_name} {config.model}")
     say(f"signed by {artifact.statement.keyid}")
     say(f"builder   {artifact.statement.builder}")
@@ -89,7 +158,7 @@ def _print(installed: Installed, *, as_json: bool) -> None:
         say(f"  {size(layer.size):>9}  {installed.folder / layer.name}")
 
 
-def _document(installed: Installed) -> JsonValue:
+def _document(installed: Installed) -> dict[str, JsonValue]:
     artifact = installed.artifact
     return {
         "digest": artifact.digest,

@@ -12,27 +12,39 @@ from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.session import connect
 from enginefarm.cli.tables import builds_table, jobs_table, when
 from enginefarm.cli.watch import Build, show_result
+from enginefarm.errors import InvalidRequest
 from enginefarm.profile import as_flags
-from enginefarm.state import BuildState
+from enginefarm.state import BuildKind, BuildState
 from enginefarm.views import BuildView
+
+States = Annotated[
+    list[BuildState] | None,
+    typer.Option(metavar="STATE", help=f"One of {', '.join(BuildState)}. Repeatable."),
+]
+OfModel = Annotated[
+    str | None, typer.Option(metavar="DIGEST", help="Only of the model of this digest.")
+]
+WithTarget = Annotated[
+    str | None, typer.Option("--target", "-t", metavar="TARGET", help="Only with this.")
+]
+WithLabels = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only with this. Repeatable.")
+]
 
 
 def list_builds(  # noqa: PLR0913 - one parameter for each filter
     ctx: typer.Context,
     *,
-    state: Annotated[
-        list[BuildState] | None,
-        typer.Option(metavar="STATE", help=f"One of {', '.join(BuildState)}. Repeatable."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="DIGEST", help="Only of the model of this digest.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", metavar="TARGET", help="Only with this.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Only with this. Repeatable.")
-    ] = None,
+    state: States = None,
+    model: OfModel = None,
+    target: WithTarget = None,
+    label: WithLabels = None,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="Only checks, which build nothing.")
+    ] = False,
+    only_builds: Annotated[
+        bool, typer.Option("--builds", help="No checks, only what builds engines.")
+    ] = False,
     limit: Annotated[
         int, typer.Option(min=1, max=200, metavar="COUNT", help="How many at most.")
     ] = 20,
@@ -41,7 +53,8 @@ def list_builds(  # noqa: PLR0913 - one parameter for each filter
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List builds, newest first."""
+    """List builds and checks, newest first."""
+    kind = _kind(checks=checks, only_builds=only_builds)
     with connect(ctx) as farm:
         page = farm.builds.page(
             limit=limit,
@@ -50,6 +63,7 @@ def list_builds(  # noqa: PLR0913 - one parameter for each filter
             model=None if model is None else arguments.digest(model),
             target=target,
             labels=arguments.labels(label or []),
+            kind=kind,
         )
     if as_json:
         print_json(page)
@@ -57,6 +71,18 @@ def list_builds(  # noqa: PLR0913 - one parameter for each filter
     stdout().print(builds_table(page))
     if page.next_cursor is not None:
         remark(f"there are more: --cursor {page.next_cursor}")
+
+
+def _kind(*, checks: bool, only_builds: bool) -> BuildKind | None:
+    if checks and only_builds:
+        raise InvalidRequest(
+            "Nothing is both a check and a build.",
+            code="invalid_argument",
+            fix="Leave out --checks or --builds; without either both are listed.",
+        )
+    if only_builds:
+        return BuildKind.BUILD
+    return BuildKind.CHECK if checks else None
 
 
 def show(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
@@ -98,13 +124,19 @@ def bump(ctx: typer.Context, build: Build, *, as_json: Json = False) -> None:
 def _asked(build: BuildView) -> Iterator[str]:
     """Yield what was asked for, and when."""
     yield f"{build.id}  {build.state}  {build.model_name}"
+    if build.kind is BuildKind.CHECK:
+        yield "kind      check: it stops after its check, and nothing is built"
     yield f"model     {build.model}"
     ended = "" if build.finished_at is None else f", over {when(build.finished_at)}"
     yield f"asked for {when(build.created_at)}{ended}, priority {build.priority}"
+    if build.bumped_at is not None:
+        yield f"bumped    {when(build.bumped_at)}: before all others of the tenant"
     if build.labels:
         yield f"labels    {', '.join(f'{name}={value}' for name, value in build.labels.items())}"
     for profile in build.spec.profiles:
         yield f"profile   {as_flags(profile)}"
+    if build.spec.evaluation is not None:
+        yield f"dataset   {build.spec.evaluation}"
     yield from (f"repair    {words}" for words in arguments.repair_texts(build.spec.options.repair))
     for gate in build.spec.gates:
         yield f"gate      {arguments.gate_text(gate)}"

@@ -1,11 +1,13 @@
 """``enginefarm check``: all that is wrong with a model for its targets, before anything is built.
 
-Offline the rules speak at once, on this machine; the farm adds what only runtimes know.
+Offline the rules speak at once, on this machine; the farm adds what only runtimes know. What a farm
+refuses before it comes to a check is told beside all that the rules find here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,15 +17,26 @@ from rich.text import Text
 
 from enginefarm.cli import arguments
 from enginefarm.cli import submit_options as options
-from enginefarm.cli.display import follow, upload_progress
-from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.cli.display import follow
+from enginefarm.cli.exit_codes import ExitCode, exit_code_of
 from enginefarm.cli.grid import Column, Grid
-from enginefarm.cli.output import Json, clean, print_json, remark, say, stderr, stdout
+from enginefarm.cli.models import send_model
+from enginefarm.cli.output import (
+    Json,
+    clean,
+    print_error,
+    print_json,
+    remark,
+    say,
+    stderr,
+    stdout,
+)
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.client import FarmClient
 from enginefarm.client.local_model import require_model_file
-from enginefarm.errors import InvalidRequest
-from enginefarm.finding import Finding, Severity, warning_finding
+from enginefarm.counted import counted
+from enginefarm.errors import FarmError, InvalidRequest
+from enginefarm.finding import Finding, Severity, error_finding, warning_finding
 from enginefarm.preflight.alternatives import other_targets
 from enginefarm.preflight.check import check as by_rules
 from enginefarm.preflight.check import facts_or_finding, ordered, stops
@@ -31,10 +44,32 @@ from enginefarm.preflight.subject import Subject
 from enginefarm.preflight.weights import look_at_weights
 from enginefarm.spec import BuildSpec
 from enginefarm.spec_errors import valid_spec
+from enginefarm.state import JobState
 from enginefarm.target import NOT_IN_THIS_VERSION, Target
 from enginefarm.views import BuildView
 
 Found = Mapping[str, Sequence[Finding]]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was found of each target, and by whom; ``refused``: why a farm came to no check."""
+
+    found: Found
+    alone: bool
+    refused: FarmError | None = None
+
+    @property
+    def good(self) -> bool:
+        return self.refused is None and not any(stops(each) for each in self.found.values())
+
+    @property
+    def exit_code(self) -> ExitCode:
+        if self.refused is not None:
+            return exit_code_of(self.refused)
+        return ExitCode.OK if self.good else ExitCode.BAD_INPUT
+
+
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 
 
@@ -64,18 +99,37 @@ def check(  # noqa: PLR0913 - one parameter for each option
     }
     spec = valid_spec({"model": f"sha256:{'0' * 64}", **asked})
     alone = offline or settings_of(ctx).url is None
-    _require_there(model, alone=alone, repaired=bool(fix or allow))
+    repaired = bool(fix or allow)
+    _require_farm(model, alone=alone, repaired=repaired)
+    here = not repaired and not arguments.is_reference(model)
+    try:
+        outcome = _asked(ctx, model, asked, spec, alone=alone)
+    except FarmError as error:
+        rules = check_here(Path(model), targets, spec) if here and Path(model).is_file() else {}
+        found = {str(each): rules.get(str(each), []) for each in targets}
+        outcome = _Outcome(found, alone=alone, refused=error)
+    _tell(outcome, as_json=as_json)
+    if not outcome.good:
+        raise typer.Exit(outcome.exit_code)
+
+
+def _asked(
+    ctx: typer.Context, model: str, asked: dict[str, JsonValue], spec: BuildSpec, *, alone: bool
+) -> _Outcome:
+    """Check here, or by the farm.
+
+    Raises:
+        FarmError: the file is not there, or the farm refuses it or does not answer.
+    """
+    if not arguments.is_reference(model):
+        require_model_file(Path(model))
     if alone:
-        found: Found = check_here(Path(model), targets, spec)
-    else:
-        with connect(ctx) as farm:
-            found = _by_farm(farm, model, asked)
-    _tell(found, alone=alone, as_json=as_json)
-    if any(stops(each) for each in found.values()):
-        raise typer.Exit(ExitCode.BAD_INPUT)
+        return _Outcome(check_here(Path(model), spec.targets, spec), alone=True)
+    with connect(ctx) as farm:
+        return _Outcome(_by_farm(farm, model, asked, settings_of(ctx).cache), alone=False)
 
 
-def _require_there(model: str, *, alone: bool, repaired: bool) -> None:
+def _require_farm(model: str, *, alone: bool, repaired: bool) -> None:
     if alone and repaired:
         raise InvalidRequest(
             "Only a farm repairs a model.",
@@ -83,9 +137,7 @@ def _require_there(model: str, *, alone: bool, repaired: bool) -> None:
             why="The rules alone look at the file as it is.",
             fix="Leave out --fix and --allow, or ask a farm.",
         )
-    if not arguments.is_reference(model):
-        require_model_file(Path(model))
-    elif alone:
+    if alone and arguments.is_reference(model):
         raise InvalidRequest(
             "A model that the farm has cannot be checked without the farm.",
             code="usage",
@@ -122,12 +174,11 @@ def _without_code(target: Target) -> list[Finding]:
     ]
 
 
-def _by_farm(farm: FarmClient, model: str, asked: dict[str, JsonValue]) -> Found:
+def _by_farm(farm: FarmClient, model: str, asked: dict[str, JsonValue], cache: Path) -> Found:
     if arguments.is_reference(model):
         digest = arguments.digest(model)
     else:
-        with upload_progress(stderr(), Path(model).name) as sent:
-            digest = farm.models.upload(Path(model), sent=sent).digest
+        digest = send_model(farm, Path(model), None, cache).digest
     with told_if_interrupted("the farm may go on checking; see: enginefarm list"):
         build, _ = farm.builds.submit(valid_spec({"model": digest, **asked}))
         done = follow(farm, build.id, stderr())
@@ -151,30 +202,52 @@ def _found(build: BuildView) -> Found:
                     fix=failure.fix,
                 )
             )
+    for target in build.targets:
+        told = found[str(target.target)]
+        if target.state is not JobState.SUCCEEDED and not stops(told):
+            told.append(_not_finished(target.state))
     return found
 
 
-def _tell(found: Found, *, alone: bool, as_json: bool) -> None:
+def _not_finished(state: JobState) -> Finding:
+    return error_finding(
+        "check_not_finished",
+        "The check of this target did not come to its end.",
+        why=f"It is {state}.",
+        fix="Check it again.",
+    )
+
+
+def _tell(outcome: _Outcome, *, as_json: bool) -> None:
+    refused = outcome.refused
     if as_json:
         targets = {
             target: [each.model_dump(mode="json") for each in told]
-            for target, told in found.items()
+            for target, told in outcome.found.items()
         }
-        good = not any(stops(each) for each in found.values())
-        print_json({"ok": good, "offline": alone, "targets": targets})
-        return
-    for target, told in found.items():
+        why = None if refused is None else refused.as_failure().model_dump(mode="json")
+        head: dict[str, object] = {"ok": outcome.good, "offline": outcome.alone}
+        print_json({**head, "targets": targets, "refused": why})
+    else:
+        _show(outcome)
+    if refused is not None:
+        print_error(refused, as_json=False)
+
+
+def _show(outcome: _Outcome) -> None:
+    for target, told in outcome.found.items():
         if told:
             stdout().print(_table(target, told))
-        else:
+        elif outcome.refused is None:
             say(f"{target}: nothing is wrong")
-    if alone:
+    if outcome.alone or (any(outcome.found.values()) and outcome.refused is not None):
         remark("by the rules alone; the farm also asks the runtimes and tries the model")
 
 
 def _table(target: str, told: Sequence[Finding]) -> Grid:
     errors = sum(each.severity is Severity.ERROR for each in told)
-    head = f"{target}  {errors} errors, {len(told) - errors} other findings"
+    rest = counted(len(told) - errors, "other finding")
+    head = f"{target}  {counted(errors, 'error')}, {rest}"
     columns = (
         Column("", head=True),
         Column("code", head=True),

@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
     NOT_SERVED = 11
     CONFLICT = 12
     THIS_MACHINE = 13
+    NOT_SET_UP = 14
     INTERRUPTED = 130
 
 
@@ -47,7 +48,9 @@ MEANING: dict[ExitCode, str] = {
     ExitCode.CANCELLED: "The build was watched and somebody cancelled it.",
     ExitCode.NOT_SERVED: "No live node can do what a target needs.",
     ExitCode.CONFLICT: "The request contradicts what is already there.",
-    ExitCode.THIS_MACHINE: "This machine lacks room, a right, a package or the engine's runtime.",
+    ExitCode.THIS_MACHINE: "This machine lacks room, a right, a package, or the engine's runtime "
+    "or GPU.",
+    ExitCode.NOT_SET_UP: "No farm is known here, or the client's settings file cannot be used.",
     ExitCode.INTERRUPTED: "Ctrl-C. A build that was watched goes on.",
 }
 """One line for each; the page docs/use/exit-codes.md says the same, which a test proves."""
@@ -60,6 +63,9 @@ _BY_CODE = {
     "named_twice": ExitCode.USAGE,
     "profile_syntax": ExitCode.USAGE,
     "usage": ExitCode.USAGE,
+    # Nothing was asked of anybody: repeating the command does not help.
+    "client_settings_invalid": ExitCode.NOT_SET_UP,
+    "farm_address_missing": ExitCode.NOT_SET_UP,
     # Whoever answers is not the farm.
     "unavailable": ExitCode.FARM_UNAVAILABLE,
     "unexpected_answer": ExitCode.FARM_UNAVAILABLE,
@@ -67,6 +73,7 @@ _BY_CODE = {
     "disk_full": ExitCode.THIS_MACHINE,
     "engine_load_failed": ExitCode.THIS_MACHINE,
     "extra_missing": ExitCode.THIS_MACHINE,
+    "gpu_differs": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
 }
 BY_FAMILY: dict[type[FarmError], ExitCode] = {

@@ -38,6 +38,7 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "Name the .npz file itself with --evaluation, and it is sent.",
     ),
     "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
+    "gate_direction": ("instead of", "Write {metric}{sign}{bound}."),
     "gate_not_met": (
         "look at its report",
         "See its report with: enginefarm report {artifact}; then change model, options or gate.",

@@ -9,6 +9,7 @@ import typer
 from enginefarm.cli.output import Json, print_json, remark, stdout
 from enginefarm.cli.session import connect
 from enginefarm.cli.tables import nodes_table, targets_table
+from enginefarm.counted import counted
 
 
 def nodes(ctx: typer.Context, *, as_json: Json = False) -> None:
@@ -38,4 +39,5 @@ def targets(
         return
     stdout().print(targets_table(shown))
     if len(shown) < len(found):
-        remark(f"{len(found) - len(shown)} more are served by no live node: --all")
+        more = counted(len(found) - len(shown), "more is", "more are")
+        remark(f"{more} served by no live node: --all")

@@ -25,6 +25,7 @@ from enginefarm.views import BuildView, JobView
 POLL_S = 1.0
 _ANCHORS = (2000, 200)
 _LARGE_TAIL = 65_536
+_SILENT = "nothing was logged: no attempt has printed anything"
 _CUT = re.compile(r"^enginefarm: (\d+) bytes of the log were cut here$", re.MULTILINE)
 
 
@@ -51,7 +52,10 @@ def logs(
     wanted = Wanted(build, job, attempt, patient=follow)
     with connect(ctx) as farm:
         if as_json:
-            print_json(_documents(farm, wanted))
+            told = _documents(farm, wanted)
+            print_json(told)
+            if not any(row["log"] for row in told):
+                remark(_SILENT if told else "nothing is logged: no attempt has begun")
         else:
             Follower(farm, wanted).run()
 
@@ -129,6 +133,8 @@ class Follower:
         self._end_line()
         if not self._shown:
             remark(_nothing(build, jobs))
+        elif not any(self._shown.values()):
+            remark(_SILENT)
 
     def _show(self, job: JobView, number: int, *, titled: bool) -> None:
         place = (job.id, number)

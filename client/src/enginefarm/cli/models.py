@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from enginefarm.cli.display import bytes_progress
+from enginefarm.cli.figures import size
 from enginefarm.cli.output import Json, print_json, remark, stderr, stdout
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import models_table
@@ -74,7 +76,13 @@ def _push(ctx: typer.Context, model: Path, name: str | None, *, as_json: bool) -
 
 def send_model(farm: FarmClient, path: Path, name: str | None, cache: Path) -> ModelView:
     """Send a model and show how far hashing, sending and reading it again are."""
-    with bytes_progress(stderr()) as told:
+    console = stderr()
+
+    def resumed(there: int, total: int) -> None:
+        line = f"resumed: {size(there)} of {size(total)} were there"
+        console.print(Text(line), soft_wrap=True)
+
+    with bytes_progress(console) as told:
         local = read_local_model(path, partial(told, f"hashing {path.name}"))
         return farm.models.upload(
             local,
@@ -82,6 +90,7 @@ def send_model(farm: FarmClient, path: Path, name: str | None, cache: Path) -> M
             sent=partial(told, f"sending {path.name}"),
             verified=partial(told, f"the farm reads {path.name}"),
             remember=cache / "uploads",
+            resumed=resumed,
         )
 
 

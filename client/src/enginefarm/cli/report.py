@@ -13,6 +13,7 @@ from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.output import Json, print_json, say, stdout
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
+from enginefarm.counted import counted
 from enginefarm.errors import NotFound
 from enginefarm.repair_report import Outcome, PassReport
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport, Machine
@@ -71,12 +72,17 @@ def _repaired(told: BuildReport) -> str:
         return f"not tried: {told.repair_reason or 'no reason given'}"
     if not told.repair.changed:
         return "nothing was changed"
-    nodes = f"{told.repair.nodes_before} nodes became {told.repair.nodes_after}"
+    nodes = f"{counted(told.repair.nodes_before, 'node')} became {told.repair.nodes_after}"
     return f"{told.repaired_model}, {nodes}, in {told.repair.seconds:.1f} s"
 
 
 def _machine(machine: Machine) -> str:
-    parts = [machine.hostname, f"{machine.cores} cores", machine.cpu, size(machine.memory_bytes)]
+    parts = [
+        machine.hostname,
+        counted(machine.cores, "core"),
+        machine.cpu,
+        size(machine.memory_bytes),
+    ]
     if machine.device != "cpu":
         parts.append(machine.device)
     parts += [f"driver {machine.driver}"] if machine.driver else []
@@ -149,7 +155,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
         yield f"not measured: {told.reason or 'no reason given'}"
     if told.accuracy is not None:
         data = "made-up inputs" if told.accuracy.synthetic else "an evaluation dataset"
-        samples = f"{told.accuracy.data}, {told.accuracy.samples} samples"
+        samples = f"{told.accuracy.data}, {counted(told.accuracy.samples, 'sample')}"
         yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
         yield from (f"accuracy  {note}" for note in told.accuracy.notes)
     for row in told.latency:

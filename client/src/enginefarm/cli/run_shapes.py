@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import JsonValue
 
+from enginefarm.counted import counted
 from enginefarm.errors import InvalidRequest
 from enginefarm.manifest import EngineConfig
 from enginefarm.nearest import did_you_mean
@@ -89,7 +90,7 @@ def _require_inside(config: EngineConfig, chosen: Shapes) -> None:
         code="outside_profile",
         why=f"Its profile takes {', '.join(ranges)}."
         if len(config.profiles) == 1
-        else f"None of its {len(config.profiles)} profiles takes all of it.",
+        else f"None of its {counted(len(config.profiles), 'profile')} takes all of it.",
         fix="Name a shape inside, or try it all the same with --outside-profile.",
     )
 

@@ -45,8 +45,9 @@ class ClientSettings:
             code="farm_address_missing",
             why="Neither --url, ENGINEFARM_URL, .farm/client.toml nor ~/.config/enginefarm/"
             "config.toml names one.",
-            fix="Start one with make farm and work in its folder, or set ENGINEFARM_URL and "
-            "ENGINEFARM_KEY.",
+            fix="Ask the operator of yours for its address and a key, and set ENGINEFARM_URL and "
+            "ENGINEFARM_KEY, or write url and key into that file. Or start a farm on this machine: "
+            "make farm, in the folder of the source, and work in that folder.",
         )
 
     def require_trust(self, given: Path | None) -> Path:

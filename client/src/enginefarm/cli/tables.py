@@ -7,6 +7,7 @@ from datetime import datetime
 
 from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
+from enginefarm.counted import counted
 from enginefarm.plan_views import PlannedJob, PlanView
 from enginefarm.views import (
     BuildPage,
@@ -22,11 +23,11 @@ from enginefarm.views import (
 
 def builds_table(page: BuildPage) -> Grid:
     """Return a page of builds."""
-    grid = _grid("build!", "state!", "model~", "targets", "created")
+    grid = _grid("build!", "kind!", "state!", "model~", "targets", "created")
     for build in page.items:
         targets = "\n".join(f"{each.target} {each.state}" for each in build.targets)
-        row = (build.id, str(build.state), build.model_name, targets, when(build.created_at))
-        grid.add(*row)
+        row = (build.id, str(build.kind), str(build.state), build.model_name, targets)
+        grid.add(*row, when(build.created_at))
     return grid
 
 
@@ -75,7 +76,7 @@ def nodes_table(nodes: Iterable[NodeView]) -> Grid:
     """Return the nodes."""
     grid = _grid("node!", "state!", "machine~", "backends~", "running~", "seen", "note~")
     for node in nodes:
-        machine = f"{node.cores} cores, {size(node.memory_bytes)}, {node.cpu}"
+        machine = f"{counted(node.cores, 'core')}, {size(node.memory_bytes)}, {node.cpu}"
         backends = ", ".join(f"{each.name} {each.version}" for each in node.backends)
         running = ", ".join(node.running) or NONE
         row = (node.name, str(node.state), machine, backends, running, when(node.last_seen_at))

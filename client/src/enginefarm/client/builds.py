@@ -13,7 +13,7 @@ from enginefarm.client.transport import Transport
 from enginefarm.errors import Unavailable
 from enginefarm.plan_views import PlanView
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildState
+from enginefarm.state import BuildKind, BuildState
 from enginefarm.views import (
     BuildPage,
     BuildView,
@@ -88,14 +88,16 @@ class Builds:
         model: str | None = None,
         target: str | None = None,
         labels: Mapping[str, str] | None = None,
+        kind: BuildKind | None = None,
     ) -> BuildPage:
-        """Return a page of builds, newest first."""
+        """Return a page of builds, newest first; ``kind`` leaves out checks, or all but checks."""
         params: dict[str, str | int | list[str]] = {"limit": limit}
         optional: dict[str, str | list[str] | None] = {
             "cursor": cursor,
             "state": [str(state) for state in states],
             "model": model,
             "target": target,
+            "kind": None if kind is None else str(kind),
             "label": [f"{name}={value}" for name, value in (labels or {}).items()],
         }
         params |= {name: value for name, value in optional.items() if value}

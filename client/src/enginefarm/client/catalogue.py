@@ -51,18 +51,19 @@ class Models:
         sent: Sent | None = None,
         verified: Sent | None = None,
         remember: Path | None = None,
+        resumed: Sent | None = None,
     ) -> ModelView:
         """Send a model with its external data, unless the farm has these bytes already.
 
         A small one goes in one request. A larger one goes in parts, and on where it stopped if
-        ``remember`` names the folder of the run before; then ``verified`` is told how much of it
-        the farm has read again.
+        ``remember`` names the folder of the run before; then ``resumed`` is told how much of it was
+        there, and ``verified`` how much of it the farm has read again.
 
         Raises:
             InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
         """
         local = read_local_model(model) if isinstance(model, Path) else model
-        resumable = Resumable(self._transport, local, remember, sent, verified)
+        resumable = Resumable(self._transport, local, remember, sent, verified, resumed)
         with suppress(NotFound):  # Then it is sent.
             found = self.get(local.digest)
             resumable.forget()

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 
 from enginefarm.client.uploads import Uploads
+from enginefarm.counted import counted
 from enginefarm.digest import digest_of
 from enginefarm.errors import FarmError, InvalidModel, Unavailable
 from enginefarm.upload import AskedPart, PartSlot, UploadView
@@ -143,7 +144,7 @@ def _read(path: Path, part: _Part) -> bytes:
         raise InvalidModel(
             f"{path} has become shorter while it was sent.",
             code="model_truncated",
-            why=f"Part {part.number} ends after {len(data)} of {part.size} bytes.",
+            why=f"Part {part.number} ends after {len(data)} of {counted(part.size, 'byte')}.",
             fix="Send it again when nothing writes to it any more.",
         )
     return data

@@ -32,8 +32,13 @@ class Resumable:
         remember: Path | None = None,
         sent: Sent | None = None,
         verified: Sent | None = None,
+        resumed: Sent | None = None,
     ) -> None:
-        """Send ``model``; what is begun is noted in the folder ``remember``."""
+        """Send ``model``; what is begun is noted in the folder ``remember``.
+
+        ``resumed`` is told once what a run before has sent, if there was one.
+        """
+        self._resumed = resumed
         self._transport = transport
         self._verified = verified
         self.uploads = Uploads(transport)
@@ -86,6 +91,7 @@ class Resumable:
                 declared = [(file.digest, file.size) for file in upload.files]
                 same = declared == [(file.digest, file.size) for file in self._files]
                 if same and upload.state in {UploadState.OPEN, UploadState.VERIFYING}:
+                    self._tell_resumed(upload)
                     return upload
         files = [
             DeclaredFile(name=file.name, size=file.size, digest=file.digest) for file in self._files
@@ -93,6 +99,12 @@ class Resumable:
         upload = self.uploads.declare(UploadSpec(files=files, name=name))
         self._note.write(upload.id)
         return upload
+
+    def _tell_resumed(self, upload: UploadView) -> None:
+        open_yet = upload.state is UploadState.OPEN
+        left = sum(part.size for part in missing(upload)) if open_yet else 0
+        if self._resumed is not None and left < upload.size:
+            self._resumed(upload.size - left, upload.size)
 
     def _to_its_end(self, upload: UploadView, sleep: Callable[[float], None]) -> UploadView:
         if upload.state is UploadState.OPEN:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 
 from enginefarm.digest import hex_of
-from enginefarm.errors import FarmError, Unavailable, VerificationFailed
+from enginefarm.errors import Conflict, FarmError, Unavailable, VerificationFailed
 from enginefarm.install.files import (
     READ_ONLY,
+    alone,
     locked,
     require_file,
     require_size,
+    shared,
     sync_folder,
 )
 from enginefarm.install.source import ArtifactSource, BlobPart
@@ -30,6 +33,7 @@ RESERVE_BYTES = 64 << 20
 """What is left free on the disk."""
 _TRIES, _TRIES_WHEN_SHORT = 6, 2
 _FRESH_STARTS = 2
+_IN_USE = "in-use.lock"
 Told = Callable[[str, int, int], None]
 """Called with a file's name, how many of its bytes are here, and how many it has."""
 
@@ -45,6 +49,30 @@ class BlobCache:
         """Return where a blob is, or will be."""
         name = hex_of(digest)
         return self.folder / "sha256" / name[:2] / name
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Hold the cache while its files are used: nothing of it is removed meanwhile."""
+        with shared(self.folder / _IN_USE):
+            yield
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold the cache so that no pull uses it.
+
+        Raises:
+            Conflict: one does (code ``cache_in_use``).
+        """
+        try:
+            with alone(self.folder / _IN_USE):
+                yield
+        except BlockingIOError as error:
+            raise Conflict(
+                f"The cache {self.folder} is in use.",
+                code="cache_in_use",
+                why="A pull is running, and may need any of its files.",
+                fix="Repeat the command when the pull is over.",
+            ) from error
 
     def fetch(self, source: ArtifactSource, wanted: Descriptor, told: Told | None = None) -> Path:
         """Return the path of a blob, fetched if it is not here.
@@ -69,6 +97,9 @@ class BlobCache:
             # Missing, or changed in place: what is not the blob must not keep its name.
             path.unlink(missing_ok=True)
             return False
+        with suppress(PermissionError):
+            # What was used last is removed last; another user's file keeps its own time.
+            os.utime(path)
         return True
 
     def _require_room(self, wanted: Descriptor) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from enginefarm.counted import counted
 from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import Descriptor
 
@@ -49,7 +50,7 @@ def require_size(name: str, size: int, wanted: int) -> None:
         raise VerificationFailed(
             f"{name} is cut short.",
             code="file_truncated",
-            why=f"It has {size} of {wanted} bytes.",
+            why=f"It has {size} of {counted(wanted, 'byte')}.",
             fix="Pull the artifact again.",
             file=name,
         )
@@ -57,7 +58,7 @@ def require_size(name: str, size: int, wanted: int) -> None:
         raise VerificationFailed(
             f"{name} is longer than what was signed.",
             code="file_too_long",
-            why=f"It has {size} bytes instead of {wanted}.",
+            why=f"It has {counted(size, 'byte')} instead of {wanted}.",
             fix="Do not use it; pull the artifact again.",
             file=name,
         )
@@ -121,10 +122,34 @@ def _sync(path: Path, flags: int) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock that ``path`` stands for; another process waits here."""
+    with _holding(path, fcntl.LOCK_EX):
+        yield
+
+
+@contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Hold the lock with all others that share it; who wants it alone does not get it."""
+    with _holding(path, fcntl.LOCK_SH):
+        yield
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """Hold the lock alone.
+
+    Raises:
+        BlockingIOError: somebody else holds it.
+    """
+    with _holding(path, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        yield
+
+
+@contextmanager
+def _holding(path: Path, how: int) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, how)
         yield
     finally:
         os.close(handle)

@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from fcntl import LOCK_EX, LOCK_NB, flock
@@ -43,7 +43,13 @@ from enginefarm.install.folder import (
     verify_folder,
 )
 from enginefarm.install.source import ArtifactSource
-from enginefarm.manifest import MAX_MANIFEST_BYTES, TITLE, Descriptor, read_manifest
+from enginefarm.manifest import (
+    MAX_MANIFEST_BYTES,
+    TITLE,
+    Descriptor,
+    EngineConfig,
+    read_manifest,
+)
 from enginefarm.provenance import VerifiedArtifact, verify_artifact
 from enginefarm.state import ArtifactState
 from enginefarm.views import TrustKey
@@ -52,7 +58,7 @@ _STALE_S = 3600.0
 _FOLDER_MODE = 0o755
 
 
-def pull(
+def pull(  # noqa: PLR0913 - one parameter for each thing that it needs
     source: ArtifactSource,
     digest: str,
     folder: Path,
@@ -61,8 +67,11 @@ def pull(
     cache: BlobCache,
     told: Told | None = None,
     at: datetime | None = None,
+    accept: Callable[[EngineConfig], None] = lambda _: None,
 ) -> Installed:
     """Install an artifact in ``folder``, in the place of an older one if there is one.
+
+    ``accept`` sees the verified config before the engine is fetched, and refuses it by raising.
 
     Raises:
         VerificationFailed: something is not what was signed; ``folder`` is as it was before.
@@ -79,18 +88,28 @@ def pull(
     require_free_names(artifact.manifest)
     present = _already(folder, digest, keys, at)
     if present is not None:
+        accept(present.config)
         return present
-    named = [_config_file(artifact), *artifact.manifest.layers]
-    blobs = [_fetched(cache, source, layer, told) for layer in named]
-    config = read_config(read_small(blobs[0], CONFIG, MAX_CONFIG_BYTES), artifact.manifest)
+    with cache.in_use():
+        first = _config_file(artifact)
+        small = _fetched(cache, source, first, told)
+        config = read_config(read_small(small, CONFIG, MAX_CONFIG_BYTES), artifact.manifest)
+        accept(config)
+        rest = ((row, _fetched(cache, source, row, told)) for row in artifact.manifest.layers)
+        _install(artifact, [(first, small), *rest], folder)
+    return Installed(folder, artifact, config, fetched=True)
+
+
+def _install(
+    artifact: VerifiedArtifact, blobs: Sequence[tuple[Descriptor, Path]], folder: Path
+) -> None:
     with _staging(folder) as staging:
         write_new(staging / MANIFEST, artifact.manifest_bytes)
         write_new(staging / PROVENANCE, artifact.bundle)
-        for layer, blob in zip(named, blobs, strict=True):
+        for layer, blob in blobs:
             _place(blob, staging / layer.name, layer)
         sync_folder(staging)
         _show(staging, folder)
-    return Installed(folder, artifact, config, fetched=True)
 
 
 def _fetched(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from enginefarm.counted import counted
 from enginefarm.errors import FarmError
 from enginefarm.external_data import check_external
 from enginefarm.finding import ORDER, Finding, Severity, error_finding, note_finding
@@ -45,7 +46,7 @@ def ordered(findings: Iterable[Finding]) -> list[Finding]:
     return [
         *found[:MOST_FINDINGS],
         note_finding(
-            "findings_cut", f"There are {more} more findings, not listed.", fix="Mend these first."
+            "findings_cut", f"Not listed: {counted(more, 'more finding')}.", fix="Mend these first."
         ),
     ]
 

@@ -108,12 +108,19 @@ class Release:
     state: str = "published"
 
     @classmethod
-    def of(cls, key: SigningKey, files: dict[str, bytes] | None = None) -> Release:
-        """Make an artifact over ``files`` and sign it."""
+    def of(
+        cls,
+        key: SigningKey,
+        files: dict[str, bytes] | None = None,
+        config: EngineConfig | None = None,
+    ) -> Release:
+        """Make an artifact over ``files``, of which the first is the engine, and sign it."""
         files = files or {"model.onnx": b"engine bytes " * 1000, "report.json": b'{"schema":1}'}
-        config = canonical_json(engine_config(next(iter(files))).model_dump(mode="json"))
+        told = config or engine_config("")
+        named = told.model_copy(update={"engine_file": next(iter(files))})
+        signed = canonical_json(named.model_dump(mode="json"))
         manifest = Manifest.of(
-            described(config, CONFIG_TYPE),
+            described(signed, CONFIG_TYPE),
             [
                 described(
                     data,
@@ -123,10 +130,10 @@ class Release:
                 for name, data in files.items()
             ],
         ).render()
-        digests = {"manifest.json": digest_of(manifest), "config.json": digest_of(config)}
+        digests = {"manifest.json": digest_of(manifest), "config.json": digest_of(signed)}
         digests |= {name: digest_of(data) for name, data in files.items()}
         statement = statement_about(digests)
-        release = cls(manifest, config, files, statement)
+        release = cls(manifest, signed, files, statement)
         release.sign(key)
         return release
 

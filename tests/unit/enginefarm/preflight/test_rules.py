@@ -63,6 +63,54 @@ def test_a_table_made_for_another_version_only_warns(
     assert (found.code, found.severity) == ("unsupported_operator", severity)
 
 
+@pytest.mark.parametrize("target", [ORT, RTX, "tensorrt@sm_90", "tensorrt-llm@sm_90"])
+@pytest.mark.parametrize("op", ["Frobnicate", "EfficientNMS_TRT", "FlexAttention"])
+def test_an_operator_that_nobody_knows_is_an_error_for_every_target(
+    tmp_path: Path, target: str, op: str
+) -> None:
+    nodes = [helper.make_node(op, ["x"], ["a"], name="odd"), helper.make_node("Relu", ["x"], ["y"])]
+
+    found = [each for each in found_in(tmp_path, model(nodes), target) if each.operator]
+
+    (only,) = found
+    assert (only.code, only.severity) == ("unsupported_operator", Severity.ERROR)
+    assert (only.message, only.nodes) == (f"ONNX has no operator {op}.", ("odd",))
+
+
+def test_an_operator_that_nobody_knows_is_told_what_it_is_spelt_like(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, model([helper.make_node("Rellu", ["x"], ["y"])]), ORT)
+    assert found.fix.startswith("Did you mean 'Relu'?")
+
+
+def test_an_operator_that_nobody_knows_is_found_in_a_function_and_a_branch(tmp_path: Path) -> None:
+    made = model([helper.make_node("F", ["x"], ["y"], domain="own")], domains=["own"])
+    body = [helper.make_node("Frobnicate", ["a"], ["b"])]
+    made.functions.append(
+        helper.make_function("own", "F", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    )
+    (found,) = found_in(tmp_path, made, ORT)
+    assert (found.operator, found.where) == ("Frobnicate", "inside a function of the model")
+
+    nodes = [
+        helper.make_node(
+            "If", ["c"], ["y"], then_branch=branch("a", "Odd"), else_branch=branch("b", "Abs")
+        )
+    ]
+    made = model(nodes, inputs=[info("x", ["n", 16]), info("c", [], TensorProto.BOOL)])
+    assert "Odd" in [each.operator for each in found_in(tmp_path, made, ORT)]
+
+
+def test_an_operator_of_an_opset_that_nobody_here_knows_is_not_judged(tmp_path: Path) -> None:
+    made = model([helper.make_node("Frobnicate", ["x"], ["y"])], opset=29)
+    assert codes(found_in(tmp_path, made, ORT)) == ["unsupported_opset"]
+
+
+def test_a_long_name_of_an_operator_is_told_by_its_beginning(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, model([helper.make_node("Q" * 400, ["x"], ["y"])]), ORT)
+    assert len(found.operator) < 200
+    assert len(found.message) < 200
+
+
 def test_a_function_that_the_model_defines_is_no_missing_operator(tmp_path: Path) -> None:
     made = model([helper.make_node("Det", ["x"], ["y"], domain="own")], domains=["own"])
     body = [helper.make_node("Abs", ["a"], ["b"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_tensors, error_finding, note_finding
 from enginefarm.preflight.facts import GraphFacts
 from enginefarm.preflight.rules.grouping import refusal
@@ -19,7 +20,11 @@ def overridable_weights(subject: Subject) -> Iterator[Finding]:
     if both:
         found = note_finding(
             "weights_overridable",
-            f"{len(both)} weights are also listed as inputs; they are taken as weights.",
+            counted(
+                len(both),
+                "weight is also listed as an input; it is taken as a weight.",
+                "weights are also listed as inputs; they are taken as weights.",
+            ),
             fix="Export with IR version 4 or newer to lose the ambiguity.",
         )
         yield at_tensors(found, both)
@@ -66,7 +71,11 @@ def wiring(subject: Subject) -> Iterator[Finding]:
     if late:
         found = error_finding(
             "invalid_graph",
-            f"{len(late)} tensors are used before they are made.",
+            counted(
+                len(late),
+                "tensor is used before it is made.",
+                "tensors are used before they are made.",
+            ),
             why="Nodes must stand in the order in which they run.",
             fix="Sort the graph (onnxslim does), or export it again.",
         )
@@ -74,7 +83,11 @@ def wiring(subject: Subject) -> Iterator[Finding]:
     if never:
         found = error_finding(
             "invalid_graph",
-            f"{len(never)} tensors are used and nothing makes them.",
+            counted(
+                len(never),
+                "tensor is used and nothing makes it.",
+                "tensors are used and nothing makes them.",
+            ),
             fix="Export the model again; onnx.checker.check_model names the place.",
         )
         yield at_tensors(found, never)

@@ -1,14 +1,23 @@
-"""Operators that a backend lacks, in ONNX's own domain and in others."""
+"""Operators that ONNX or a backend lacks, in ONNX's own domain and in others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.finding import Finding, at_nodes, note_finding, warning_finding
+from enginefarm.finding import (
+    Finding,
+    at_nodes,
+    error_finding,
+    note_finding,
+    shown,
+    warning_finding,
+)
+from enginefarm.nearest import did_you_mean, near
 from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.origins import DATA_DEPENDENT
 from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Subject
+from enginefarm.preflight.tables.onnx_names import NEWEST_OPSET, OPERATORS
 from enginefarm.repairs import WRITTEN_OUT
 
 _WITHOUT = "Export without it, or rewrite it with standard operators."
@@ -23,6 +32,7 @@ _FIXES = {
     "TfIdfVectorizer": "Keep text processing out of the model.",
 }
 _NEVER = 1 << 30
+_GUESSED = 10
 _FRAGILE = frozenset({"Attention"})
 
 
@@ -33,12 +43,40 @@ def _used(subject: Subject) -> dict[tuple[str, str], list[NodeFacts]]:
     return grouped(((n.domain, n.op), n) for n in nodes if (n.domain, n.op) not in own)
 
 
+def unknown_operators(subject: Subject) -> Iterator[Finding]:
+    """Operators that stand in ONNX's own domain and that ONNX does not have, for any target."""
+    nodes = _used(subject)
+    named = {op for domain, op in nodes if not domain} | subject.facts.scan.op_types.keys()
+    for number, op in enumerate(sorted(op for op in named if _is_unknown(subject, op))):
+        # A guess takes a while, and a hostile model may have as many names as nodes.
+        guesses = near(op, OPERATORS) if number < _GUESSED else []
+        found = error_finding(
+            "unsupported_operator",
+            f"ONNX has no operator {shown(op)}.",
+            why=f"It is named without a domain of its own, and no opset up to {NEWEST_OPSET} has "
+            "it; the ONNX checker refuses such a model for every target.",
+            fix=f"{did_you_mean(op, guesses)} {_WITHOUT}" if guesses else _WITHOUT,
+        )
+        labels = [node.label for node in nodes.get(("", op), [])]
+        if labels:
+            yield at_nodes(found, labels, op)
+        else:
+            where = "inside a function of the model"
+            yield found.model_copy(update={"operator": shown(op), "where": where})
+
+
+def _is_unknown(subject: Subject, op: str) -> bool:
+    """Tell whether nobody has an operator; what came after the newest opset may well be known."""
+    ours = "::" not in op and ("", op) not in subject.facts.functions
+    return ours and op not in OPERATORS and subject.facts.opset <= NEWEST_OPSET
+
+
 def missing_operators(subject: Subject) -> Iterator[Finding]:
     """Operators of ONNX that the backend has no code for, wherever they stand."""
     table = subject.capabilities
     for (domain, op), nodes in _used(subject).items():
         late = subject.facts.opset >= table.missing_from.get(op, _NEVER)
-        if domain or (op not in table.missing and not late):
+        if domain or _is_unknown(subject, op) or (op not in table.missing and not late):
             continue
         if subject.repairs_follow and op in WRITTEN_OUT:
             yield at_nodes(_written_out(subject, op), [node.label for node in nodes], op)
@@ -70,7 +108,7 @@ def _inside_functions(subject: Subject) -> Iterator[Finding]:
     table = subject.capabilities
     outside = {node.op for node in subject.facts.graph.every_node() if not node.domain}
     for op in sorted(table.missing & (subject.facts.scan.op_types.keys() - outside)):
-        if ("", op) not in subject.facts.functions:
+        if ("", op) not in subject.facts.functions and not _is_unknown(subject, op):
             yield refusal(
                 subject,
                 "unsupported_operator",
@@ -107,7 +145,7 @@ def other_domains(subject: Subject) -> Iterator[Finding]:
         found = refusal(
             subject,
             "unsupported_operator",
-            f"{table.label} has no operator {op}: it is of the domain {domain}.",
+            f"{table.label} has no operator {shown(op)}: it is of the domain {shown(domain)}.",
             why="Nodes have only the plugins that their operator has installed; none is ever loaded"
             " from an upload.",
             fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else _WITHOUT,
@@ -120,8 +158,6 @@ def _quantized(op: str) -> bool:
 
 
 def _is_onnx(op: str, missing: frozenset[str]) -> bool:
-    from enginefarm.preflight.tables.onnx_names import OPERATORS
-
     return op in OPERATORS and op not in missing
 
 
@@ -141,4 +177,4 @@ def fragile_operators(subject: Subject) -> Iterator[Finding]:
             )
 
 
-RULES: tuple[Rule, ...] = (missing_operators, other_domains, fragile_operators)
+RULES: tuple[Rule, ...] = (unknown_operators, missing_operators, other_domains, fragile_operators)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_tensors, error_finding, note_finding
 from enginefarm.nearest import did_you_mean
 from enginefarm.preflight.rules.grouping import refusal
@@ -70,7 +71,8 @@ def _of_range(
     shape = shapes[name]
     triple = (wanted.min, wanted.opt, wanted.max)
     if any(len(dims) != len(shape) for dims in triple):
-        text = f"Profile {number} gives {name} {len(wanted.opt)} dimensions; it has {len(shape)}."
+        given = counted(len(wanted.opt), "dimension")
+        text = f"Profile {number} gives {name} {given}; it has {len(shape)}."
         yield error_finding("profile_rank", text, fix="Give one number for each dimension.")
         return
     for axis, (low, usual, high) in enumerate(zip(*triple, strict=True)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_nodes, at_tensors, error_finding, note_finding
 from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.rules.grouping import refusal
@@ -76,7 +77,8 @@ def empty_tensors(subject: Subject) -> Iterator[Finding]:
     if names:
         found = note_finding(
             "zero_size_tensor",
-            f"{len(names)} tensors have no element at the profile's usual sizes.",
+            f"{counted(len(names), 'tensor has', 'tensors have')} no element at the profile's usual"
+            " sizes.",
             why="That is legal, and runtimes differ in how well they take it.",
             fix="Look whether a slice was meant to be empty.",
         )

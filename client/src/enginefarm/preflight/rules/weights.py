@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_tensors, note_finding, warning_finding
 from enginefarm.preflight.subject import Rule, Subject
 from enginefarm.preflight.weights import TensorSeen
@@ -28,7 +29,7 @@ def not_looked_at(subject: Subject) -> Iterator[Finding]:
     elif subject.seen.unread:
         found = note_finding(
             "weights_not_checked",
-            f"{len(subject.seen.unread)} weights could not be looked at.",
+            f"Of the weights, {counted(len(subject.seen.unread), 'was', 'were')} not looked at.",
             why="They are kept number by number, or their file is not here.",
             fix="Save the model with raw weights, its external data beside it.",
         )
@@ -49,7 +50,7 @@ def not_finite(subject: Subject) -> Iterator[Finding]:
             made = warning_finding if kind == "NaN" else note_finding
             found = made(
                 "weights_non_finite",
-                f"{len(rows)} weights hold {kind}.",
+                f"{counted(len(rows), 'weight holds', 'weights hold')} {kind}.",
                 why=meant,
                 fix="Look at the tensors named, and export again from a good checkpoint.",
             )
@@ -62,7 +63,9 @@ def denormal(subject: Subject) -> Iterator[Finding]:
     if rows:
         found = note_finding(
             "weights_denormal",
-            f"{sum(row.denormal for row in rows)} values of {len(rows)} weights are denormal.",
+            f"{counted(sum(row.denormal for row in rows), 'value')} of "
+            f"{counted(len(rows), 'weight')} "
+            f"{'is' if sum(row.denormal for row in rows) == 1 else 'are'} denormal.",
             why="Processors are slow at them, and GPUs may take them for zero.",
             fix="Set them to zero before the export.",
         )
@@ -76,7 +79,8 @@ def beyond_half(subject: Subject) -> Iterator[Finding]:
         most = max(row.largest for row in rows)
         found = note_finding(
             "weights_beyond_fp16",
-            f"{len(rows)} weights hold values up to {most:.3g}; fp16 ends at 65504.",
+            f"{counted(len(rows), 'weight holds', 'weights hold')} values up to {most:.3g}; fp16 "
+            "ends at 65504.",
             why="Converted to fp16 they become infinite. bf16 and fp32 hold them.",
             fix="Keep these nodes in fp32 if you convert the model.",
         )
@@ -90,7 +94,8 @@ def twins(subject: Subject) -> Iterator[Finding]:
     saved = sum(size for _, _, size in subject.seen.twice)
     found = note_finding(
         "weights_twice",
-        f"{len(subject.seen.twice)} large weights are there twice: {saved / 1e6:.1f} MB.",
+        f"{counted(len(subject.seen.twice), 'large weight is', 'large weights are')} there twice: "
+        f"{saved / 1e6:.1f} MB.",
         why="They were one tensor in training (tied embeddings, say) and are two in the file.",
         fix="Export with the weights tied to save these bytes.",
     )
@@ -118,7 +123,8 @@ def large_whole_numbers(subject: Subject) -> Iterator[Finding]:
     if names and subject.target.backend != "onnxruntime":
         found = note_finding(
             "int64_beyond_int32",
-            f"{len(names)} int64 constants do not fit into int32.",
+            f"{counted(len(names), 'int64 constant does', 'int64 constants do')} not fit into "
+            "int32.",
             why="Compilers before TensorRT 10 cut such values; this one keeps 64 bits.",
             fix="Compare the engine's outputs with the original.",
         )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enginefarm.preflight.names import words
 
+NEWEST_OPSET = 28
+"""Of later operator sets nobody here knows what they have."""
+
 OPERATORS: frozenset[str] = words(
     "Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool "
     "BatchNormalization Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "

@@ -1,0 +1,113 @@
+"""Whether an engine is for the GPU of this machine, as far as that can be seen from here.
+
+An engine is compiled for one architecture, and a runtime tells a misfit late or not at all. What
+can be seen is asked of NVIDIA's own library (``pynvml``, where it is installed); where nothing can
+be seen nothing is claimed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from enginefarm.counted import counted
+from enginefarm.errors import FarmError
+from enginefarm.manifest import EngineConfig
+
+DRIVER = Path("/proc/driver/nvidia")
+_CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU by its name and architecture, such as ``sm_89``."""
+
+    name: str
+    arch: str
+
+
+@dataclass(frozen=True)
+class Host:
+    """The GPUs of this machine; ``unseen`` says why there are none to compare with."""
+
+    gpus: tuple[Gpu, ...] = ()
+    unseen: str = ""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether an engine fits this machine: None where that was not checked. ``said``: in words."""
+
+    fits: bool | None
+    said: str
+
+
+def look_at_host(driver: Path = DRIVER) -> Host:
+    """Return the GPUs that can be seen here; only the driver is asked, nothing is run on a GPU."""
+    present = sorted(each.name for each in (driver / "gpus").glob("*"))
+    try:
+        nvml = importlib.import_module("pynvml")
+    except ImportError:
+        if not present:
+            return Host(unseen="no NVIDIA GPU can be seen here")
+        here = counted(
+            len(present), "NVIDIA GPU is here, and its", "NVIDIA GPUs are here, and their"
+        )
+        return Host(unseen=f"{here} architecture cannot be seen without the package nvidia-ml-py")
+    try:
+        return _asked(nvml)
+    except nvml.NVMLError as error:
+        why = f": {error}" if present else ""
+        return Host(unseen=f"no NVIDIA GPU can be seen here{why}")
+
+
+def _asked(nvml: Any) -> Host:  # noqa: ANN401 - NVIDIA's own module, which may not be installed
+    nvml.nvmlInit()
+    try:
+        handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
+        gpus = tuple(_gpu(nvml, handle) for handle in handles)
+    finally:
+        nvml.nvmlShutdown()
+    return Host(gpus, "" if gpus else "no NVIDIA GPU can be seen here")
+
+
+def _gpu(nvml: Any, handle: Any) -> Gpu:  # noqa: ANN401 - as above
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    name = nvml.nvmlDeviceGetName(handle)
+    return Gpu(name if isinstance(name, str) else name.decode(), f"sm_{major}{minor}")
+
+
+def fit_of(config: EngineConfig, host: Host) -> Fit:
+    """Compare the architecture of an engine with the GPUs of a machine."""
+    if config.arch == _CPU:
+        return Fit(fits=None, said="not checked: the engine needs no GPU")
+    if not host.gpus:
+        return Fit(fits=None, said=f"not checked: {host.unseen}")
+    same = [gpu for gpu in host.gpus if gpu.arch == config.arch]
+    if same:
+        return Fit(fits=True, said=f"fits: {same[0].name}, {config.arch}")
+    here = ", ".join(sorted({f"{gpu.name}, {gpu.arch}" for gpu in host.gpus}))
+    return Fit(fits=False, said=f"does not fit: the engine is for {config.arch}; here is {here}")
+
+
+def require_fit(config: EngineConfig, host: Host) -> None:
+    """Refuse an engine that is for another GPU than any of this machine.
+
+    Raises:
+        FarmError: code ``gpu_differs``.
+    """
+    found = fit_of(config, host)
+    if found.fits is False:
+        raise FarmError(
+            f"The engine is for {config.arch}, and no GPU of this machine is.",
+            code="gpu_differs",
+            why=f"Here is {', '.join(sorted({f'{gpu.name}, {gpu.arch}' for gpu in host.gpus}))}.",
+            fix="Pull the engine that was built for this GPU; or, to fetch this one for another "
+            "machine, add --other-gpu.",
+            wanted=config.arch,
+            here=list[JsonValue](sorted({gpu.arch for gpu in host.gpus})),
+        )
