@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from enginefarm.client_codes import CLIENT_CODES
+from enginefarm.finding_codes import FINDING_CODES
 from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
 _CODES: dict[str, str] = {
-    "activations_beyond_fp16": "A tensor inside the model is larger than fp16 can hold; a note.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
@@ -65,7 +65,6 @@ _CODES: dict[str, str] = {
     "demo_failed": "A step of the demo did not succeed.",
     "destination_not_an_install": "The folder holds something else than an artifact.",
     "digest_mismatch": "The file that arrived does not have the digest that was sent with it.",
-    "dim_name_placeholder": "A dimension's name means nothing and stands for several; a note.",
     "disk_full": "There is no room for the file.",
     "driver_too_old": "The node's NVIDIA driver is too old, or its GPU is not visible.",
     "empty_file": "The model file has 0 bytes.",
@@ -100,7 +99,6 @@ _CODES: dict[str, str] = {
     "file_too_long": "A file is longer than what was signed.",
     "file_truncated": "A file is shorter than what was signed.",
     "file_unexpected": "The folder holds a file that nobody has signed.",
-    "findings_cut": "There are more findings than are listed; a note.",
     "fix_not_applied": "The inputs could not be fixed as was asked.",
     "fix_shape": "An input cannot be fixed to this shape, or not without one.",
     "fix_value": "An input cannot be fixed to a value that its type cannot hold.",
@@ -118,7 +116,6 @@ _CODES: dict[str, str] = {
     "input_missing": "The job came without one of its files.",
     "input_not_made": "The client cannot make up values for an input of this type.",
     "input_unavailable": "The node could not fetch a file of its job.",
-    "int64_beyond_int32": "Whole numbers of the model do not fit into 32 bits; a note.",
     "internal": "The farm made a mistake.",
     "invalid_argument": "An option of the command line cannot be read.",
     "invalid_body": "The body is not the JSON object that belongs here.",
@@ -147,13 +144,10 @@ _CODES: dict[str, str] = {
     "local_farm": "The local farm cannot do what was asked.",
     "local_io": "This machine cannot read or write a file.",
     "log_expired": "The log of the attempt was removed by the operator's rule.",
-    "loop_unbounded": "A Loop ends only when the data says so; a warning.",
     "manifest_digest_mismatch": "The manifest is not the one of this digest.",
     "manifest_invalid": "The manifest cannot be used.",
-    "memory_estimate": "How much memory the build will need; a note.",
     "memory_limit": "The job used more memory than a job may.",
     "memory_short": "The build needs more memory than a job may have.",
-    "memory_tight": "The build may need more memory than a job may have; a warning.",
     "method_not_allowed": "The path does not take this method.",
     "migrations_differ": "The migrations and the rows do not agree.",
     "missing_field": "A field that must be given is missing.",
@@ -176,12 +170,8 @@ _CODES: dict[str, str] = {
     "not_found": "There is nothing of that name for this tenant.",
     "not_measurable_here": "The node cannot run this engine.",
     "not_storable": "The request holds what the database cannot keep.",
-    "operator_fragile": "The compiler builds few forms of the operator; a warning.",
-    "operator_mistaken": "The compiler takes another domain's operator for ONNX's; a warning.",
-    "operator_written_out": "A farm writes the operator out before it builds; a note.",
     "opset_missing": "The model names no operator set; its end may be missing.",
     "option_unused": "No target of the build takes this option.",
-    "other_targets": "Other targets can take the model, by the rules alone; a note.",
     "out_of_memory": "Memory ran out on the node or its GPU.",
     "output_refused": "The node's output could not be stored.",
     "output_shape_differs": "The engine's output has another shape than the original's.",
@@ -197,14 +187,12 @@ _CODES: dict[str, str] = {
     "profile_dim_conflict": "Dimensions of one name have different ranges in a profile.",
     "profile_missing_input": "A profile lacks a dynamic input.",
     "profile_not_runnable": "The original model does not run at a shape of the profile.",
-    "profile_not_tried": "The original model was not run at the profile's shapes; a note.",
     "profile_order": "A dimension of a profile breaks min <= opt <= max.",
     "profile_rank": "A profile gives an input another number of dimensions than the model.",
     "profile_required": "The model has dynamic inputs and the build has no profile.",
     "profile_static_mismatch": "A profile changes a dimension that the model fixes.",
     "profile_syntax": "The text is not a range of shapes.",
     "profile_unknown_input": "A profile names an input that the model does not have.",
-    "profile_wide": "A profile's largest sizes are far from its usual ones; a note.",
     "profile_zero_dim": "A profile begins at 0, for which engines are neither built nor measured.",
     "provider_missing": "The node's ONNX Runtime does not run on this architecture.",
     "quantization_asymmetric": "The model is quantized with a zero point other than 0.",
@@ -225,11 +213,9 @@ _CODES: dict[str, str] = {
     "service_failed": "A service of the local farm ended.",
     "service_missing": "A service of the local farm is not installed.",
     "service_not_ready": "A service of the local farm did not answer in time.",
-    "shape_inference_failed": "The model's shapes contradict each other; a warning.",
     "shape_mismatch": "The model does not take the profile's sizes.",
     "shape_refused": "A shape that was named contradicts what the engine declares.",
     "shape_tensor_input": "The values of an input decide the shapes of other tensors.",
-    "shape_undeclared": "An input or output of the graph has no declared shape; a warning.",
     "shipped_model_differs": "A model of the demo is not the recorded one.",
     "shipped_model_missing": "A model of the demo is not here.",
     "signature_count": "The attestation does not carry exactly one signature.",
@@ -253,7 +239,6 @@ _CODES: dict[str, str] = {
     "trust_changed": "The trust file names other keys than the farm does now.",
     "trust_invalid": "The trust file cannot be used.",
     "trust_missing": "The client has no trust file, or cannot read it.",
-    "type_narrowed": "The backend computes a type with less precision; a note.",
     "unauthenticated": "The request carries no key.",
     "unavailable": "A part of the farm is away.",
     "unexpected_answer": "The farm's answer cannot be read.",
@@ -287,15 +272,11 @@ _CODES: dict[str, str] = {
     "usage": "The command line was called in a way that it does not know.",
     "valkey_away": "Valkey does not answer, so live progress is missing.",
     "verification_failed": "Bytes, signature or subject are not what was signed.",
-    "weights_beyond_fp16": "Weights are larger than fp16 can hold; a note.",
-    "weights_denormal": "Weights hold values near zero that are slow or taken for zero; a note.",
     "weights_missing": "The checkpoint lacks weights that its config promises.",
     "weights_non_finite": "Weights hold NaN (a warning) or infinities (a note).",
-    "weights_not_checked": "The weights were not looked at, or not all; a note.",
-    "weights_overridable": "Weights are also listed as inputs; a note.",
-    "weights_twice": "Large weights are in the file twice; a note.",
     "workspace_too_small": "No implementation of a step fits, mostly for lack of workspace.",
-    "zero_size_tensor": "A tensor inside the model has no element; a note.",
 }
 
-CODES: Final[dict[str, str]] = dict(sorted((_CODES | CLIENT_CODES | UPLOAD_CODES).items()))
+CODES: Final[dict[str, str]] = dict(
+    sorted((_CODES | CLIENT_CODES | FINDING_CODES | UPLOAD_CODES).items())
+)
