@@ -2,7 +2,8 @@
 
 Nothing happens unless ``ENGINEFARM_FAULT_DIR`` names a folder in which there is a file of the
 step's name: the first process to get there takes the file away and kills itself. So one file is
-one death, whichever of several processes it hits and however often that one is started again.
+one death, whichever of several processes it hits and however often that one is started again. If
+the file says ``stand``, the process stands still instead, until it is told to go on.
 """
 
 from __future__ import annotations
@@ -53,15 +54,18 @@ POINTS: dict[str, str] = {
     "child.began": "the child of a job has begun",
     "child.made": "the child has made what it should, and not said so",
 }
+STAND = "stand"
 _FOLDER = os.environ.get("ENGINEFARM_FAULT_DIR")
 
 
 def reach(name: str) -> None:
-    """Die here if a test wants it; ``name`` is one of ``POINTS``."""
+    """Die or stand still here if a test wants it; ``name`` is one of ``POINTS``."""
     if _FOLDER is None:
         return
+    armed = Path(_FOLDER) / name
     try:
-        (Path(_FOLDER) / name).unlink()
+        said = armed.read_text("ascii")
+        armed.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGSTOP if said == STAND else signal.SIGKILL)
