@@ -2,7 +2,8 @@
 
 Nothing happens unless ``ENGINEFARM_FAULT_DIR`` names a folder in which there is a file of the
 step's name: the first process to get there takes the file away and kills itself. So one file is
-one death, whichever of several processes it hits and however often that one is started again.
+one death, whichever of several processes it hits and however often that one is started again. If
+the file says ``stand``, the process stands still instead, until it is told to go on.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ POINTS: dict[str, str] = {
     "publish.written": "artifact and attestation are written, not committed",
     "publish.committed": "an artifact is out",
     "reconcile.written": "a repair is written, not committed",
+    "upload.declared": "an upload in parts is declared, its sender does not know it yet",
+    "upload.begun": "the bucket takes a file's parts, that it does is not committed",
+    "upload.stored": "a part that came through the farm is kept, its sender does not know it yet",
+    "upload.completed": "an upload waits to be verified, its sender does not know it yet",
+    "upload.cancelled": "an upload is given up, its sender does not know it yet",
+    "verify.claimed": "a verifier has an upload",
+    "verify.joined": "the parts of a file are one object, which nobody has read yet",
+    "verify.copied": "the files lie where blobs do, and no row names them",
+    "verify.written": "a model is written, not committed",
+    "verify.committed": "an upload has become a model, and its parts are in the bucket still",
+    "verify.cleared": "the parts of an upload are removed, that they are is not committed",
     "node.heard": "a node has heard a ring",
     "node.claimed": "a node has a job",
     "node.fetched": "a node has a job's inputs",
@@ -42,15 +54,18 @@ POINTS: dict[str, str] = {
     "child.began": "the child of a job has begun",
     "child.made": "the child has made what it should, and not said so",
 }
+STAND = "stand"
 _FOLDER = os.environ.get("ENGINEFARM_FAULT_DIR")
 
 
 def reach(name: str) -> None:
-    """Die here if a test wants it; ``name`` is one of ``POINTS``."""
+    """Die or stand still here if a test wants it; ``name`` is one of ``POINTS``."""
     if _FOLDER is None:
         return
+    armed = Path(_FOLDER) / name
     try:
-        (Path(_FOLDER) / name).unlink()
+        said = armed.read_text("ascii")
+        armed.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGSTOP if said == STAND else signal.SIGKILL)

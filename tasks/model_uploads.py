@@ -19,6 +19,7 @@ from storage.database import now
 from storage.models import Upload
 from tasks import quotas
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.names import require_plain
 from tasks.part_plan import UploadLimits, folder, part_count, part_size, place, require_fit
 from tasks.upload_refusals import (
@@ -64,7 +65,9 @@ def declare(
         quotas.require_few_uploads(session, tenant_id)
         to_send = [(file.digest, file.size) for file in spec.files if file.digest not in there]
         quotas.require_room_for_upload(session, tenant_id, to_send)
-        return uploads.add(session, tenant_id, name, files)
+        row = uploads.add(session, tenant_id, name, files)
+    reach("upload.declared")
+    return row
 
 
 def _in_bucket(farm: Farm, known: dict[str, int]) -> set[str]:
@@ -114,6 +117,7 @@ def put(farm: Farm, tenant_id: str, upload_id: str, part: AskedPart, path: Path)
     row = _announced(farm, tenant_id, upload_id, [part], size=path.stat().st_size)
     transfer = _begun(farm, row, {part.file})[part.file]
     farm.objects.parts.put(place(row.id, part.file), transfer, part.number, part.digest, path)
+    reach("upload.stored")
 
 
 def _announced(
@@ -145,6 +149,7 @@ def _begun(farm: Farm, row: Upload, files: set[int]) -> dict[int, str]:
         if not _takes_parts(farm, row, file)
     }
     if new:
+        reach("upload.begun")
         with farm.database.transaction() as session:
             row = uploads.get(session, row.tenant_id, row.id, lock=True)
             # Somebody may have been faster; what was begun in vain goes when all of it does.
@@ -210,7 +215,8 @@ def complete(farm: Farm, tenant_id: str, upload_id: str) -> Upload:
         if row.state is UploadState.OPEN:
             row.state = UploadState.VERIFYING
             row.touched_at = now()
-        return row
+    reach("upload.completed")
+    return row
 
 
 def cancel(farm: Farm, tenant_id: str, upload_id: str) -> Upload:
@@ -224,4 +230,5 @@ def cancel(farm: Farm, tenant_id: str, upload_id: str) -> Upload:
         if not row.state.terminal:
             row.state = UploadState.CANCELLED
             row.touched_at = now()
-        return row
+    reach("upload.cancelled")
+    return row

@@ -93,6 +93,11 @@ class PolicySettings(BaseSettings):
         ge=3600,
         description="An upload in parts of which nothing is heard for so long is given up.",
     )
+    verify_lease_s: float = Field(
+        default=60.0,
+        gt=0,
+        description="An upload whose verifier died is taken up by another after so long.",
+    )
     transfer_s: int = Field(
         default=3600, ge=60, description="How long the presigned URLs of a job hold."
     )

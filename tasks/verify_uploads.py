@@ -29,6 +29,7 @@ from storage.database import now
 from storage.models import Upload
 from storage.parts import Whole
 from tasks.farm import Farm
+from tasks.fault_points import reach
 from tasks.model_files import (
     MODEL_FILE,
     digest_of_model,
@@ -41,7 +42,6 @@ from tasks.model_uploads import MEDIA_TYPE
 from tasks.part_plan import folder, place
 from tasks.upload_failures import MOST_ATTEMPTS, mismatch, unexpected, used_up
 
-LEASE_S = 60.0
 _BEAT_S = 2.0
 _AWAY = "bucket_away"
 _log = structlog.get_logger()
@@ -87,11 +87,12 @@ class _Work:
 
     def beat(self, stop: threading.Event, alive: Callable[[], None]) -> None:
         """Hold the lease until ``stop``, whatever takes how long."""
-        while not self.lost and not stop.wait(_BEAT_S):
+        lease_s = self.farm.policy.verify_lease_s
+        while not self.lost and not stop.wait(min(_BEAT_S, lease_s / 3)):
             alive()
             # A database that is away for a moment has not given the lease to anybody else.
             with suppress(_NotOursError, Unavailable):
-                self.hold(leased_until=now() + timedelta(seconds=LEASE_S))
+                self.hold(leased_until=now() + timedelta(seconds=lease_s))
 
 
 def verify_due(
@@ -108,10 +109,11 @@ def verify_due(
         Unavailable: a part of the farm is away; the upload waits.
     """
     with farm.database.transaction() as session:
-        row = uploads.claim(session, LEASE_S)
+        row = uploads.claim(session, farm.policy.verify_lease_s)
         attempt = row.attempts if row is not None else 0
     if row is None:
         return 0
+    reach("verify.claimed")
     work, stop = _Work(farm, row, attempt), threading.Event()
     beating = threading.Thread(target=work.beat, args=(stop, alive))
     beating.start()
@@ -166,6 +168,7 @@ def tidy(farm: Farm) -> int:
         uploads.forget(session, before)
     for upload_id in ended:
         farm.objects.parts.clear(folder(upload_id))
+        reach("verify.cleared")
         with farm.database.transaction() as session:
             uploads.cleared(session, upload_id)
     if given_up:
@@ -192,6 +195,7 @@ def _take_in(work: _Work, reader: Reader, spool: Path | None) -> None:
     _require_present(work)
     for at, whole in work.wholes.items():
         work.farm.objects.parts.promote(whole, files[at]["digest"], MEDIA_TYPE)
+    reach("verify.copied")
     _keep(work, main, found)
 
 
@@ -230,6 +234,7 @@ def _joined(work: _Work, at: int) -> Whole:
         digests = uploads.digests(session, work.row.id, at)
     transfer = work.row.transfers[str(at)]
     whole = work.farm.objects.parts.join(place(work.row.id, at), transfer, digests)
+    reach("verify.joined")
     if whole.size != file["size"]:
         raise mismatch(file, f"{whole.size} bytes")
     return whole
@@ -272,6 +277,9 @@ def _keep(work: _Work, main: int, found: ModelFound) -> None:
             files=listed,
             interface=interface(found),
         )
+        session.flush()
+        reach("verify.written")
+    reach("verify.committed")
     _log.info("upload_taken_in", model=digest, size=work.row.size)
 
 

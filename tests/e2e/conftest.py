@@ -34,6 +34,7 @@ SHORT_CLOCKS = {
     "node_silent_s": 8,
     "retry_backoff_s": 0.5,
     "publish_lease_s": 3,
+    "verify_lease_s": 2,
     "ring_again_s": 5,
 }
 

@@ -6,9 +6,10 @@ and a node reaches the API by another, so that a test decides what goes through.
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -125,7 +126,7 @@ class Parts:
         self.running[name] = start()
 
         def wait() -> None:
-            wait_until(f"{name} to serve", 60, lambda: self._serves(name, said) or None)
+            wait_until(f"{name} to serve", 180, lambda: self._serves(name, said) or None)
 
         return wait
 
@@ -165,7 +166,7 @@ class Parts:
             return next(row for row in self.services.children if row.name == name)
         return self.running[name]
 
-    def leave(self, name: str, limit_s: float = 60) -> int:
+    def leave(self, name: str, limit_s: float = 120) -> int:
         """Ask a part to end, as a service manager does, and return its exit status."""
         child = self.child(name)
         if name == "seaweedfs":  # it does not end while anybody is connected
@@ -198,6 +199,19 @@ class Parts:
         waits = [self._begin(name) for name in away]
         for wait in waits:
             wait()
+
+
+@contextmanager
+def standing(processes: Sequence[psutil.Process]) -> Iterator[None]:
+    """Let processes stand still while the block runs."""
+    for process in processes:
+        process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
 
 
 def _words(process: psutil.Process) -> list[str]:

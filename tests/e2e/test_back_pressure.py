@@ -74,7 +74,7 @@ def test_a_bucket_that_takes_nothing_is_waited_for(parts: Parts, way: Way) -> No
     build, data = submit(parts, model_of(parts), QUICK), model_bytes()
     with parts.bucket.made(way):
         refused(upload(parts, data), "bucket_away")
-        wait_until("an attempt without a bucket", 60, lambda: codes(parts, build) or None)
+        wait_until("an attempt without a bucket", 180, lambda: codes(parts, build) or None)
 
     assert upload(parts, data).status_code == httpx.codes.CREATED
     ends_well_and_uncounted(parts, build)
@@ -87,7 +87,7 @@ def test_a_database_without_a_connection_left_is_waited_for(parts: Parts) -> Non
         with parts.http() as http:
             refused(http.get("/v1/builds"), "database_away")
         said = parts.place.log("tasks").stat().st_size
-        wait_until("the loops' trouble", 90, lambda: loops_troubled(parts, said) or None)
+        wait_until("the loops' trouble", 180, lambda: loops_troubled(parts, said) or None)
 
     assert view_of(parts, build)["state"] in {"pending", "running", "succeeded"}
     ends_well_and_uncounted(parts, build)
@@ -117,7 +117,7 @@ def every_connection(parts: Parts) -> Iterator[None]:
                 ).fetchall()
             return True if not ended else None
 
-        wait_until("the last connection", 60, none_left)
+        wait_until("the last connection", 180, none_left)
         yield
 
 
@@ -137,7 +137,7 @@ def test_a_node_without_room_is_waited_for(parts: Parts) -> None:
     node = [parts.child(NODE).pid, *(row.pid for row in parts.below(NODE))]
     with largest_file(node, room):
         build = submit(parts, model, QUICK)
-        wait_until("an attempt without room", 60, lambda: codes(parts, build) or None)
+        wait_until("an attempt without room", 180, lambda: codes(parts, build) or None)
 
     ends_well_and_uncounted(parts, build)
     assert set(codes(parts, build)) == {"scratch_full"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.builds import QUICK, model_of, rows, submit, view_of
+from tests.e2e.builds import LASTING, QUICK, model_of, rows, submit, view_of
 from tests.e2e.conftest import wait_until
-from tests.e2e.parts import Parts
+from tests.e2e.parts import Parts, standing
 from tests.e2e.wire import Way
 
 pytestmark = [pytest.mark.e2e, pytest.mark.soak]
@@ -37,7 +37,7 @@ def state(parts: Parts, build: str, stage: str) -> str:
 
 def reached(parts: Parts, build: str, stage: str, goal: str) -> None:
     """Wait until a build's job is in a state."""
-    wait_until(f"{stage} to be {goal}", 60, lambda: state(parts, build, stage) == goal or None)
+    wait_until(f"{stage} to be {goal}", 180, lambda: state(parts, build, stage) == goal or None)
 
 
 def all_cancelled(parts: Parts, build: str) -> None:
@@ -47,7 +47,7 @@ def all_cancelled(parts: Parts, build: str) -> None:
         states = {job["state"] for job in view_of(parts, build)["jobs"]}
         return states <= {"cancelled", "succeeded"} or None
 
-    wait_until("the end of every job", 120, probe)
+    wait_until("the end of every job", 400, probe)
     assert state(parts, build, "publish") == "cancelled"
     assert count(parts, build, "artifacts") == 0
 
@@ -69,7 +69,8 @@ def test_a_build_that_waits_is_cancelled_at_once(parts: Parts) -> None:
 def test_a_build_whose_upload_is_being_looked_at_is_cancelled(parts: Parts) -> None:
     build = submit(parts, model_of(parts), QUICK)
     reached(parts, build, "repair", "running")
-    parts.leave("tasks")  # nobody settles, so what the node has stored stays uploaded
+    with standing(wait_until("the child", 180, lambda: parts.children() or None)):
+        parts.leave("tasks")  # nobody settles, so what the node has stored stays uploaded
     reached(parts, build, "repair", "uploaded")
 
     cancel(parts, build)
@@ -91,11 +92,13 @@ def test_a_build_whose_files_do_not_come_is_cancelled_and_its_node_is_free(parts
 
 
 def test_a_build_that_is_being_published_is_cancelled(parts: Parts) -> None:
-    build = submit(parts, model_of(parts), QUICK)
+    build = submit(parts, model_of(parts), LASTING)
     reached(parts, build, "benchmark", "running")
-    with parts.bucket.made(Way.SLOW):
+    parts.leave("tasks")
+    reached(parts, build, "benchmark", "uploaded")
+    with parts.bucket.made(Way.SILENT):
+        parts.start("tasks")  # it has nothing to look at before it begins to publish
         reached(parts, build, "publish", "running")
-        parts.bucket.make(Way.SILENT)
 
         cancel(parts, build)
 

@@ -7,7 +7,7 @@ process to reach it kills itself there. Some steps share a build, since each cos
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from localfarm.folder import Folder
 from tasks.fault_points import POINTS
 from tests.e2e.builds import LONG, ONCE, QUICK, ended, model_of, persistently, published, submit
 from tests.e2e.conftest import RunningFarm, started_farm, wait_until
+from tests.e2e.sending import Sending
 
 pytestmark = pytest.mark.e2e
 TOGETHER = [
@@ -32,7 +33,18 @@ TOGETHER = [
     ["node.stored", "publish.committed"],
     ["node.finished", "reconcile.written"],
 ]
+KEPT_ONCE = {"models": 1, "other bytes": 0, "left": []}
 CANCELS = ["cancel.written", "cancel.committed"]
+SENDING = ["upload.declared", "upload.begun", "upload.stored", "upload.cancelled"]
+VERIFYING = [
+    "upload.completed",
+    "verify.claimed",
+    "verify.joined",
+    "verify.copied",
+    "verify.written",
+    "verify.committed",
+    "verify.cleared",
+]
 SERVICES = ["valkey", "postgres", "seaweedfs", "api", "tasks", "workers"]
 PAIRS = [("postgres", "workers"), ("valkey", "tasks"), ("seaweedfs", "api")]
 
@@ -52,7 +64,7 @@ def farm(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 def test_every_step_is_in_the_matrix() -> None:
-    assert sorted([*chain(*TOGETHER), *CANCELS]) == sorted(POINTS)
+    assert sorted([*chain(*TOGETHER), *CANCELS, *SENDING, *VERIFYING]) == sorted(POINTS)
 
 
 @pytest.mark.parametrize("points", TOGETHER, ids="+".join)
@@ -81,6 +93,34 @@ def test_a_death_while_cancelling_leaves_a_build_that_is_cancelled(
 
     assert ended(farm, build)["state"] == "cancelled"
     assert not (folder / point).exists()
+
+
+def test_a_death_while_models_come_in_parts_costs_time_only(
+    farm: RunningFarm, folder: Path
+) -> None:
+    """Verifiers die over the first model while the others meet an API that dies, too."""
+    first, second, third = (Sending(farm) for _ in range(3))
+    for sending in (first, third):
+        sending.declare()
+        sending.send()
+    arm(folder, VERIFYING)
+    first.complete()
+    arm(folder, SENDING)
+    second.declare()
+    second.send()
+    third.remove()
+    assert first.ended()["state"] == "done"
+    second.complete()
+
+    assert [row.ended()["state"] for row in (second, third)] == ["done", "cancelled"]
+    assert [row.kept() for row in (first, second)] == [KEPT_ONCE, KEPT_ONCE]
+    assert third.left() == []
+    assert [p for p in (*SENDING, *VERIFYING) if (folder / p).exists()] == []
+
+
+def arm(folder: Path, points: Iterable[str]) -> None:
+    for point in points:
+        (folder / point).touch()
 
 
 def has_begun(farm: RunningFarm, build: str) -> bool | None:

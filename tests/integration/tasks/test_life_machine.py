@@ -18,7 +18,6 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -26,13 +25,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from enginefarm.spec import BuildSpec
 from storage import ids
 from tasks.farm import Farm
-from tests.integration.tasks.life import loops, sweeping
+from tests.integration.tasks.life import keeping, loops, sweeping
 from tests.integration.tasks.life.choices import (
     ENDINGS,
-    FIRST_SPECS,
     LOOP,
     MISHAP,
     MOST_BUILDS,
@@ -42,38 +39,13 @@ from tests.integration.tasks.life.choices import (
     UPLOADS,
     Spec,
 )
+from tests.integration.tasks.life.played import Played
 from tests.integration.tasks.life.schedule import Mishap
-from tests.integration.tasks.life.steps import Steps
-from tests.integration.tasks.life.world import A_GRACE, PASSING, LifeNode, Work, World, empty
-from tests.integration.tasks.scene import add_model
+from tests.integration.tasks.life.world import A_GRACE, PASSING, LifeNode, empty
 
 
-class LifeMachine(RuleBasedStateMachine):
+class LifeMachine(Played):
     """What may happen to a farm."""
-
-    farm: Farm
-    met: Counter[str]
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.steps = Steps(World(self.farm))
-        self.world = self.steps.world
-
-    def _build(self, number: int) -> str:
-        known = list(self.steps.now.builds)
-        return known[number % len(known)]
-
-    def _node(self, number: int) -> LifeNode:
-        return self.world.nodes[number % len(self.world.nodes)]
-
-    def _work(self, number: int) -> Work:
-        works = [work for work in self.world.works if not work.node.dead]
-        under_way = [work for work in works if not work.ended]
-        some = under_way if number % 3 and under_way else works
-        return some[-1 - number % min(len(some), 6)]
-
-    def _at_work(self) -> bool:
-        return any(not work.node.dead for work in self.world.works)
 
     @invariant()
     def the_laws_hold(self) -> None:
@@ -89,20 +61,6 @@ class LifeMachine(RuleBasedStateMachine):
             loops.round_of_work(self.steps, 1)
         self.world.time_passes(PASSING["a pause"])
         self.world.announce()
-
-    def _submit(self, owner: int, spec: Spec, key: str | None, mishap: Mishap) -> None:
-        scene = self.world.tenants[owner]
-        body = BuildSpec.model_validate({"model": scene.model, **spec})
-        self.steps.submit(scene, body, key, mishap)
-
-    def _want_more(self) -> None:
-        """Ask for another model's build when there is nothing left to do."""
-        now, count = self.steps.now, len(self.steps.now.builds)
-        if count < MOST_BUILDS and not now.busy:
-            scene = self.world.tenants[count % 2]
-            scene.model = add_model(self.farm, scene.tenant_id, f"model {count}".encode())
-            self._submit(count % 2, FIRST_SPECS[count % 2], None, None)
-            self.steps.look()
 
     @precondition(lambda self: len(self.steps.now.builds) < MOST_BUILDS)
     @rule(
@@ -209,6 +167,11 @@ class LifeMachine(RuleBasedStateMachine):
         loops.make_due(self.steps, loop)
         loops.turn_meanwhile(self.steps, loop, at, partial(loops.overtake, self.steps, whole=whole))
 
+    @rule(at=st.integers(5, 7))
+    def settle_late(self, at: int) -> None:
+        self._want_more()
+        loops.settle_late(self.steps, at)
+
     @rule(at=st.integers(4, 14))
     def be_followed(self, at: int) -> None:
         self._want_more()
@@ -231,6 +194,28 @@ class LifeMachine(RuleBasedStateMachine):
         self._want_more()
         loops.make_due(self.steps, loop)
         loops.turn_meanwhile(self.steps, loop, at, partial(sweeping.sweep, self.steps))
+
+    @rule(how=st.sampled_from(["a lease", "a window", "a pause"]), mishap=MISHAP)
+    def keep(self, how: str, mishap: Mishap) -> None:
+        """Remove what is no longer kept; whoever does so may die at it."""
+        self.world.time_passes(PASSING[how])
+        with self.steps.within(mishap):
+            keeping.keep(self.steps)
+        keeping.keep_all(self.steps)
+
+    @rule(owner=st.integers(0, 1), spec=SPECS, at=st.integers(1, 30))
+    def be_asked_while_removing(self, owner: int, spec: Spec, at: int) -> None:
+        """Come with a build when a rule has looked at its model and not removed it yet."""
+        if len(self.steps.now.builds) < MOST_BUILDS:
+            self.world.time_passes(PASSING["a window"])
+            with self.world.trap.meanwhile(at, partial(self._submit, owner, spec, None, None)):
+                keeping.keep(self.steps)
+
+    @rule(loop=LOOP, at=st.integers(3, 14))
+    def be_kept_meanwhile(self, loop: str, at: int) -> None:
+        self._want_more()
+        loops.make_due(self.steps, loop)
+        loops.turn_meanwhile(self.steps, loop, at, self._keep_later)
 
     @rule(loop=LOOP, at=st.integers(3, 9), number=SOME)
     def be_cancelled_meanwhile(self, loop: str, at: int, number: int) -> None:

@@ -7,37 +7,18 @@ rules it is about, but the table of legal moves.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
-from enginefarm.errors import FarmError
-from enginefarm.manifest import REPORT_TYPE, read_manifest
-from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from tasks.farm import Farm
 from tasks.lifecycle import LEGAL_MOVES
 from tasks.messages import BUCKET_AWAY
+from tests.integration.tasks.life.files import unreadable
+from tests.integration.tasks.life.kept_laws import KEPT_LAWS
+from tests.integration.tasks.life.seen import Law, Seen
 from tests.integration.tasks.life.snapshot import LIVE, AnyRow, Snapshot
 
 UNSUCCESSFUL = (JobState.FAILED, JobState.EXPIRED)
-
-
-@dataclass
-class Seen:
-    """What this test knows by itself: what it was promised, and what it saw happen."""
-
-    accepted: dict[str, str] = field(default_factory=dict)  # build: its tenant
-    keyed: dict[tuple[str, str], tuple[BuildSpec, str | None]] = field(default_factory=dict)
-    unanswered: int = 0  # submits that may have been accepted without our being told
-    given: dict[tuple[str, int], str | None] = field(default_factory=dict)  # (job, attempt): token
-    heard: dict[str, int] = field(default_factory=dict)  # build: its last event
-    told: dict[str, JobState] = field(default_factory=dict)  # job: its state by the events
-    told_of: dict[str, BuildState] = field(default_factory=dict)  # build: likewise
-    ended: dict[str, JobState | BuildState] = field(default_factory=dict)
-    proven: set[str] = field(default_factory=set)  # artifacts whose bytes were read
-
-
-Law = Callable[[Snapshot, Seen], Iterator[str]]
 
 
 def broken(farm: Farm, now: Snapshot, seen: Seen) -> list[str]:
@@ -192,6 +173,15 @@ def _failures_decide(now: Snapshot, _seen: Seen) -> Iterator[str]:
             yield f"job {job.id} has {len(counted)} failed attempts and counts {job.failures}"
 
 
+def _good_uploads_are_taken(now: Snapshot, seen: Seen) -> Iterator[str]:
+    """See that what was found of one attempt's files is not held against another's."""
+    for job_id, number in seen.whole:
+        for row in now.attempts.get(job_id, ()):
+            code = (row.failure or {}).get("code")
+            if row.number == number and code in {"blob_missing", "blob_size", "blob_corrupt"}:
+                yield f"attempt {number} of job {job_id} ended as {code}; its files are there"
+
+
 def _queued_jobs_are_announced(now: Snapshot, _seen: Seen) -> Iterator[str]:
     for job in now.in_state(JobState.QUEUED):
         if not now.rings.get((job.id, job.attempt)):
@@ -232,13 +222,6 @@ def _cancelled_stops(now: Snapshot, build: AnyRow, jobs: list[AnyRow]) -> Iterat
             yield f"job {job.id} of the cancelled build {build.id} is {job.state}"
 
 
-def _builds_under_way_have_their_model(now: Snapshot, _seen: Seen) -> Iterator[str]:
-    for job in now.jobs.values():
-        build = now.builds[job.build_id]
-        if job.state in LIVE and (build.tenant_id, build.model_digest) not in now.models:
-            yield f"job {job.id} is {job.state} and its model is gone"
-
-
 def _artifacts_are_published_once(now: Snapshot, _seen: Seen) -> Iterator[str]:
     of_job = Counter(row.job_id for row in now.artifacts)
     attested = Counter(now.attested)
@@ -263,24 +246,6 @@ def _bytes_are_there(farm: Farm, now: Snapshot, seen: Seen) -> Iterator[str]:
         yield from unreadable(farm, row)
 
 
-def files_of(artifact: AnyRow) -> dict[str, int]:
-    """Return the digests and sizes of an artifact's manifest and of what is kept of its files."""
-    manifest = read_manifest(artifact.manifest)
-    named = [manifest.config, *manifest.layers]
-    if artifact.engine_expired_at is not None:
-        named = [row for row in named if row.media_type == REPORT_TYPE]
-    return {artifact.digest: len(artifact.manifest)} | {row.digest: row.size for row in named}
-
-
-def unreadable(farm: Farm, artifact: AnyRow) -> Iterator[str]:
-    """Say which of an artifact's files the bucket does not have as they were made."""
-    for digest, size in files_of(artifact).items():
-        try:
-            farm.objects.confirm(digest, size)
-        except FarmError as error:
-            yield f"artifact {artifact.digest}: {error}"
-
-
 LAWS: tuple[Law, ...] = (
     _accepted_builds_are_kept,
     _events_tell_legal_moves,
@@ -291,8 +256,9 @@ LAWS: tuple[Law, ...] = (
     _attempts_follow_one_another,
     _running_jobs_have_a_lease,
     _failures_decide,
+    _good_uploads_are_taken,
     _queued_jobs_are_announced,
     _builds_follow_their_jobs,
-    _builds_under_way_have_their_model,
     _artifacts_are_published_once,
+    *KEPT_LAWS,
 )

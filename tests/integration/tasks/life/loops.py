@@ -9,7 +9,7 @@ from enginefarm.state import ArtifactState, JobState, Stage
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
 from tasks.settle import settle_due
-from tests.integration.tasks.life.laws import unreadable
+from tests.integration.tasks.life.files import unreadable
 from tests.integration.tasks.life.schedule import Mishap
 from tests.integration.tasks.life.snapshot import Snapshot
 from tests.integration.tasks.life.steps import Steps
@@ -130,6 +130,26 @@ def be_followed(steps: Steps, at: int) -> None:
             f"a publisher whose lease had ended published {out}: {job}"
         )
         steps.met["publisher followed"] += 1
+
+
+def settle_late(steps: Steps, at: int) -> None:
+    """Look at an attempt that has stored nothing; at point ``at`` the next one has stored all."""
+    work = take_work(steps, 0)
+    if work is not None:
+        steps.upload(work, "none")
+        steps.finish(work, "success")
+        turn_meanwhile(steps, "settle", at, lambda: _try_again(steps))
+        steps.look()
+
+
+def _try_again(steps: Steps) -> None:
+    LOOPS["settle"](steps.world)
+    steps.world.time_passes(PASSING["a pause"])
+    steps.look()
+    work = take_work(steps, 0)
+    if work is not None:
+        steps.finish(work, "success")
+        steps.met["settler followed"] += 1
 
 
 def round_of_work(steps: Steps, most: int = 1000) -> None:

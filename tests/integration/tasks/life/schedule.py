@@ -15,13 +15,14 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from enginefarm.errors import Conflict, NotServed
+from enginefarm.errors import Conflict, NotFound, NotServed
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
 from storage.models import Job
 from tasks.bump import bump
 from tasks.cancel import cancel
-from tests.integration.tasks.life.laws import Seen, broken
+from tests.integration.tasks.life.laws import broken
+from tests.integration.tasks.life.seen import Seen
 from tests.integration.tasks.life.snapshot import Snapshot, take
 from tests.integration.tasks.life.world import World
 from tests.integration.tasks.scene import Scene
@@ -71,6 +72,9 @@ class Schedule:
         try:
             with self.within(mishap):
                 build_id = owner.accept(spec, key).build.id
+        except NotFound as error:
+            self._bring_again(owner, spec.model, error)
+            return
         except NotServed:
             assert known is None or known[1] is None
             assert spec.wait_for_node == 0
@@ -87,6 +91,14 @@ class Schedule:
         if key is not None:
             was = known[1] if known is not None else None
             self.seen.keyed[owner.tenant_id, key] = (spec, build_id or was)
+
+    def _bring_again(self, owner: Scene, model: str, error: NotFound) -> None:
+        """Upload a model again of which the farm says that a rule has removed it."""
+        self.look()
+        assert error.code == "model_expired"
+        assert (owner.tenant_id, model) not in self.now.models
+        self.met["model brought again"] += 1
+        self.world.bring(owner, self.world.brought[model])
 
     def _accepted(self, tenant_id: str, build_id: str) -> None:
         if build_id in self.now.builds:

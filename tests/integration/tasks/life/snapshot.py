@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +13,18 @@ from sqlalchemy import Row, select
 
 from enginefarm.state import BuildState, JobState, Stage
 from storage.database import Database
-from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Model, Outbox
+from storage.models import (
+    Artifact,
+    Attempt,
+    Attestation,
+    Blob,
+    Build,
+    Event,
+    Expired,
+    Job,
+    Model,
+    Outbox,
+)
 
 LIVE = frozenset({JobState.WAITING, JobState.QUEUED, JobState.RUNNING, JobState.UPLOADED})
 
@@ -25,6 +37,8 @@ _BUILD: tuple[Any, ...] = (
     Build.idempotency_key,
     Build.cancelled_at,
     Build.finished_at,
+    Build.events_expired_at,
+    Build.results_expired_at,
 )
 _JOB: tuple[Any, ...] = (
     Job.id,
@@ -39,6 +53,7 @@ _JOB: tuple[Any, ...] = (
     Job.joined_to,
     Job.cached_from,
     Job.withdrawn_at,
+    Job.result_expired_at,
     Job.lease_until,
     Job.lease_sha256,
     Job.node_id,
@@ -54,6 +69,8 @@ _ATTEMPT: tuple[Any, ...] = (
     Attempt.failure,
     Attempt.lease_sha256,
     Attempt.finished_at,
+    Attempt.log_digest,
+    Attempt.log_expired_at,
 )
 _RING: tuple[Any, ...] = (Outbox.job_id, Outbox.attempt, Outbox.sent_at)
 _ARTIFACT: tuple[Any, ...] = (
@@ -63,8 +80,13 @@ _ARTIFACT: tuple[Any, ...] = (
     Artifact.state,
     Artifact.manifest,
     Artifact.engine_expired_at,
+    Artifact.created_at,
+    Artifact.build_id,
+    Artifact.model_digest,
 )
-_MODEL: tuple[Any, ...] = (Model.tenant_id, Model.digest, Model.files)
+_MODEL: tuple[Any, ...] = (Model.tenant_id, Model.digest, Model.files, Model.used_at)
+_BLOB: tuple[Any, ...] = (Blob.tenant_id, Blob.digest)
+_EXPIRED: tuple[Any, ...] = (Expired.tenant_id, Expired.kind, Expired.digest)
 _EVENT: tuple[Any, ...] = (Event.build_id, Event.seq, Event.job_id, Event.kind, Event.data)
 
 AnyRow = Row[Any]
@@ -82,6 +104,9 @@ class Snapshot:
     attested: list[str]
     models: dict[tuple[str, str], list[str]]  # tenant and digest: the digests of its files
     events: dict[str, list[AnyRow]]
+    blobs: set[tuple[str, str]]  # tenant and digest
+    expired: set[tuple[str, str, str]]  # tenant, kind and digest
+    used: dict[tuple[str, str], datetime]  # tenant and digest of a model: when it was brought
 
     @cached_property
     def jobs_of(self) -> dict[str, list[AnyRow]]:
@@ -136,6 +161,7 @@ def take(database: Database, heard: Mapping[str, int]) -> Snapshot:
         for event in session.execute(query) if moved else ():
             if event.seq > heard.get(event.build_id, 0):
                 told[event.build_id].append(event)
+        models = {(row.tenant_id, row.digest): row for row in session.execute(select(*_MODEL))}
         return Snapshot(
             builds=builds,
             jobs={row.id: row for row in jobs},
@@ -143,9 +169,11 @@ def take(database: Database, heard: Mapping[str, int]) -> Snapshot:
             rings=rings,
             artifacts=list(session.execute(select(*_ARTIFACT).order_by(Artifact.created_at))),
             attested=list(session.scalars(select(Attestation.artifact_digest))),
-            models={
-                (row.tenant_id, row.digest): [file["digest"] for file in row.files]
-                for row in session.execute(select(*_MODEL))
-            },
+            models={key: [file["digest"] for file in row.files] for key, row in models.items()},
             events=told,
+            blobs={(row.tenant_id, row.digest) for row in session.execute(select(*_BLOB))},
+            expired={
+                (row.tenant_id, row.kind, row.digest) for row in session.execute(select(*_EXPIRED))
+            },
+            used={key: row.used_at for key, row in models.items()},
         )

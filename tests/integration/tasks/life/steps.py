@@ -101,22 +101,33 @@ class Steps(Schedule):
             assert reply.cancel is wanted
 
     def upload(self, work: Work, how: str) -> None:
-        """Upload what a job made: whole, not at all, wrongly, or announced to be longer."""
+        """Upload what a job made: whole, not at all, wrongly, or announced to be longer.
+
+        What is ``unasked`` is named at the end, though no place was asked for it.
+        """
         node = work.node
         made = node.made(work.given)
         if not self.holds(work):
             with pytest.raises(LeaseLost):
                 node.places(work.given, *(file for file, _ in made))
             return
+        log = node.log(work.given) if how in {"whole", "longer"} else []
         if how in {"whole", "longer"}:
-            node.upload(work.given, made)
+            node.upload(work.given, made + log)
         elif how == "wrong":
             self._upload_wrongly(work)
+        elif how == "none" and made:
+            node.places(work.given, *(file for file, _ in made))
+        work.asked = work.asked or how != "unasked" or not made
+        if how == "whole" and node.engine is None:  # an engine that others make may be lost
+            self.seen.whole.add(work.at)
+        elif how in {"longer", "wrong"}:
+            self.seen.whole.discard(work.at)
         self.met[f"{work.given.stage} uploaded {how}"] += 1
         outputs = [file for file, _ in made]
         if how == "longer":
             outputs = [row.model_copy(update={"size": row.size + 1}) for row in outputs]
-        work.message = node.success(work.given, outputs)
+        work.message = node.success(work.given, outputs, *(file for file, _ in log))
 
     def _upload_wrongly(self, work: Work) -> None:
         """Be refused by the bucket, then put other bytes there all the same."""
@@ -148,8 +159,10 @@ class Steps(Schedule):
         if again:
             assert was in {None, answer}, f"answered {was} before, now {answer}"
             return
-        may = ANSWERS[message.state]
-        if job.cancel_requested_at is not None and message.state is not JobState.SUCCEEDED:
+        strange = message.state is JobState.SUCCEEDED and not work.asked
+        told = JobState.FAILED if strange else message.state
+        may = ANSWERS[told]
+        if job.cancel_requested_at is not None and told is not JobState.SUCCEEDED:
             may = {JobState.CANCELLED}
         assert answer in may, f"{message.state} was answered {answer}"
 

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from enginefarm.state import JobState
 from tasks.sweep import Sweeper
-from tests.integration.tasks.life.laws import files_of
-from tests.integration.tasks.life.snapshot import Snapshot
+from tests.integration.tasks.life.kept_laws import named
 from tests.integration.tasks.life.steps import Steps
 
 
 def needed(steps: Steps) -> set[str]:
     """Return the bytes that are in the bucket and that somebody counts on, by the rows as they are.
 
-    They are those of models, of artifacts, of what the cache answers with, and of the attempts that
-    have not ended.
+    They are those of models, of artifacts, of results and logs that were not removed, and of the
+    attempts that have not ended.
     """
     now = steps.now
-    wanted = {digest for files in now.models.values() for digest in files}
-    wanted |= {digest for row in now.artifacts for digest in files_of(row)}
-    wanted |= set(_made(now))
+    wanted = {digest for _, _, digest in named(now)}
     for work in steps.world.works:
         job = now.jobs[work.given.job_id]
         under_way = job.state in {JobState.RUNNING, JobState.UPLOADED}
         if under_way and job.attempt == work.given.attempt and work.message is not None:
             wanted |= {file.digest for file in work.message.outputs}
     return {digest for digest in wanted if steps.world.farm.objects.head(digest) is not None}
-
-
-def _made(now: Snapshot) -> Iterator[str]:
-    for job in now.jobs.values():
-        if job.state is JobState.SUCCEEDED and job.withdrawn_at is None:
-            yield from (file["digest"] for file in (job.result or {}).get("outputs", []))
 
 
 def sweep(steps: Steps) -> None:

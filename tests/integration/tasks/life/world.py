@@ -15,7 +15,7 @@ from celery import Celery
 from sqlalchemy import select
 
 from enginefarm.digest import digest_of
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, REPAIR_TYPE
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LOG_TYPE, REPAIR_TYPE
 from enginefarm.state import JobState, NodeState, Stage
 from enginefarm.target import Target
 from storage.models import Artifact, Attempt, Base, Build, Garbage, Job, Model, Node, Outbox
@@ -89,6 +89,7 @@ class Work:
     given: Assignment
     node: LifeNode
     message: FinishRequest | None = None
+    asked: bool = False  # places for what it made
     ended: bool = False  # the farm has taken its end
     answer: JobState | None = None  # what it answered, unless that was lost
 
@@ -134,7 +135,14 @@ class LifeNode(FakeNode):
             return [_output("engine", "model.onnx", kind, data)]
         return []
 
-    def success(self, work: Assignment, outputs: list[OutputFile]) -> FinishRequest:
+    def log(self, work: Assignment) -> list[tuple[OutputFile, bytes]]:
+        """Return what is told of a compile, which is the one that tells anything."""
+        said = f"how {self.name} did {work.job_id} {work.attempt}".encode()
+        return [_output("log", "job.log", LOG_TYPE, said)] * (work.stage is Stage.COMPILE)
+
+    def success(
+        self, work: Assignment, outputs: list[OutputFile], log: OutputFile | None = None
+    ) -> FinishRequest:
         size = outputs[0].size if outputs else 0
         return FinishRequest(
             attempt=work.attempt,
@@ -142,6 +150,7 @@ class LifeNode(FakeNode):
             state=JobState.SUCCEEDED,
             outputs=outputs,
             facts=self.facts(work.stage, size),
+            log=log,
         )
 
 
@@ -162,6 +171,7 @@ class World:
     trap: Trap = field(default_factory=Trap)
     broker: Broker = field(default_factory=Broker)
     works: list[Work] = field(default_factory=list)
+    brought: dict[str, bytes] = field(default_factory=dict)
     clock: int = 0
 
     def __post_init__(self) -> None:
@@ -178,8 +188,13 @@ class World:
 
     def _tenant(self, name: str) -> Scene:
         scene = Scene.on(self.brittle, name)
-        scene.model = add_model(self.farm, scene.tenant_id, b"a model that both tenants have")
+        self.bring(scene, b"a model that both tenants have")
         return scene
+
+    def bring(self, owner: Scene, data: bytes) -> None:
+        """Let a tenant upload a model, perhaps again; it asks for builds of this one from now."""
+        owner.model = add_model(self.farm, owner.tenant_id, data)
+        self.brought[owner.model] = data
 
     @property
     def app(self) -> Celery:
