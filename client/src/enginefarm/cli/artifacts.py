@@ -81,7 +81,8 @@ def pull(  # noqa: PLR0913 - one parameter for each option
         Path | None, typer.Option(metavar="FOLDER", help="Where fetched files are kept.")
     ] = None,
     layout: Annotated[
-        Layout, typer.Option(help="A folder of its own, or a model of a Triton repository.")
+        Layout,
+        typer.Option(metavar="LAYOUT", help="folder: a folder of its own; triton: a Triton model."),
     ] = Layout.FOLDER,
     other_gpu: Annotated[
         bool, typer.Option("--other-gpu", help="Also an engine for another GPU than is here.")
