@@ -19,6 +19,7 @@ REACHED = {
     "logs removed",
     "models removed",
     "events removed",
+    "settler followed",
 }
 SOME = st.integers(0, 30)
 MISHAP = st.none() | st.tuples(st.integers(1, 7), st.sampled_from(sorted(ENDS)))

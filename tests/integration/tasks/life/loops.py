@@ -19,6 +19,8 @@ from tests.integration.tasks.life.world import A_GRACE, PASSING, Work, World
 from tests.integration.tasks.scene import CPU, Scene
 
 ROUNDS = 40
+_PROVED = 6
+"""The point at which a settler knows what is wrong with a job, and has not written it."""
 _TAKEN = 6
 """The point at which a publisher has taken a job: two transactions have three points each."""
 
@@ -244,7 +246,8 @@ def _work_on(steps: Steps) -> None:
 def _one_more(steps: Steps) -> None:
     """Let a settler die over a build's first job, give the build up, and ask for it again.
 
-    Whatever else a schedule has chosen: this happens in each.
+    Then a settler comes late with what it found. Whatever a schedule has chosen: this happens in
+    each.
     """
     owner = steps.world.tenants[0]
     steps.world.bring(owner, b"the last model")
@@ -262,6 +265,7 @@ def _one_more(steps: Steps) -> None:
     steps.look()
     steps.submit(owner, spec, None, None)
     steps.look()
+    settle_late(steps, _PROVED)
 
 
 def _unfinished(steps: Steps) -> str:
