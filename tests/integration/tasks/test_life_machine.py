@@ -29,6 +29,7 @@ from storage import ids
 from tasks.farm import Farm
 from tests.integration.tasks.life import keeping, loops, sweeping
 from tests.integration.tasks.life.choices import (
+    COMMITS,
     ENDINGS,
     LOOP,
     MISHAP,
@@ -167,6 +168,12 @@ class LifeMachine(Played):
         loops.make_due(self.steps, loop)
         loops.turn_meanwhile(self.steps, loop, at, partial(loops.overtake, self.steps, whole=whole))
 
+    @rule(loop=st.sampled_from(["settle", "settle", "publish", "reconcile"]), commits=COMMITS)
+    def die_after_commit(self, loop: str, commits: int) -> None:
+        self._want_more()
+        loops.make_due(self.steps, loop)
+        loops.die_after_commit(self.steps, loop, commits)
+
     @rule(at=st.integers(5, 7))
     def settle_late(self, at: int) -> None:
         self._want_more()
@@ -254,7 +261,7 @@ def _settings() -> settings:
         return settings()
     return settings(
         max_examples=8,
-        stateful_step_count=50,
+        stateful_step_count=35,
         derandomize=True,
         phases=[Phase.generate],  # the deep profile makes what it finds smaller; that takes minutes
         database=None,

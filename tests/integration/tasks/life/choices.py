@@ -10,12 +10,24 @@ from tests.integration.tasks.life.world import GPU, LATER, WINDOW_S
 from tests.integration.tasks.scene import CPU
 
 MOST_BUILDS = 8
-REACHED = {"cached", "tried again", "build succeeded", "build cancelled", "artifact published"}
+REACHED = {
+    "cached",
+    "tried again",
+    "build succeeded",
+    "build cancelled",
+    "artifact published",
+    "logs removed",
+    "models removed",
+    "events removed",
+    "settler followed",
+}
 SOME = st.integers(0, 30)
 MISHAP = st.none() | st.tuples(st.integers(1, 7), st.sampled_from(sorted(ENDS)))
 UPLOADS = st.sampled_from(["whole", "longer", "whole", "none", "whole", "wrong", "unasked"])
 ENDINGS = st.sampled_from(["success", "node", "success", "back", *FAULTS, "cancelled", "success"])
 LOOP = st.sampled_from(["settle", "publish", "reconcile", "settle", "publish"])
+COMMITS = st.sampled_from([3, 2, 3, 4])
+"""A loop's first commit finds what is due; the third or fourth is what it came for."""
 GATED = {"gates": [{"metric": "cosine", "at_least": 0.99}]}
 Spec = dict[str, object]
 FIRST_SPECS: list[Spec] = [

@@ -17,8 +17,8 @@ def files_of(artifact: AnyRow, *, kept: bool = True) -> dict[str, int]:
     """
     manifest = read_manifest(artifact.manifest)
     named = {row.digest: row.size for row in [manifest.config, *manifest.layers]}
-    reports = {row.digest for row in manifest.layers if row.media_type == REPORT_TYPE}
-    gone = set(named) - reports if artifact.engine_expired_at is not None else set()
+    engines = {row.digest for row in manifest.layers if row.media_type != REPORT_TYPE}
+    gone = engines if artifact.engine_expired_at is not None else set()
     if not kept:
         return {digest: named[digest] for digest in gone}
     left = {digest: size for digest, size in named.items() if digest not in gone}

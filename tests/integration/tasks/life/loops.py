@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, JobState, Stage
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
 from tasks.settle import settle_due
+from tests.integration.tasks.life import keeping, sweeping
 from tests.integration.tasks.life.files import unreadable
 from tests.integration.tasks.life.schedule import Mishap
 from tests.integration.tasks.life.snapshot import Snapshot
 from tests.integration.tasks.life.steps import Steps
-from tests.integration.tasks.life.world import PASSING, Work, World
-from tests.integration.tasks.scene import Scene
+from tests.integration.tasks.life.world import A_GRACE, PASSING, Work, World
+from tests.integration.tasks.scene import CPU, Scene
 
 ROUNDS = 40
+_PROVED = 6
+"""The point at which a settler knows what is wrong with a job, and has not written it."""
 _TAKEN = 6
 """The point at which a publisher has taken a job: two transactions have three points each."""
 
@@ -100,6 +104,14 @@ def turn_meanwhile(steps: Steps, loop: str, at: int, others: Callable[[], None])
         LOOPS[loop](steps.world)
     if steps.world.trap.sprung:
         steps.met[f"{loop} met {steps.world.trap.sprung}"] += 1
+
+
+def die_after_commit(steps: Steps, loop: str, commits: int) -> None:
+    """Let a loop's process end when it has committed so often; what it wrote is all there is."""
+    with steps.world.trap.ending(commits, "killed", only="after a commit"):
+        LOOPS[loop](steps.world)
+    if steps.world.trap.sprung:
+        steps.met[f"{loop} died after commit {commits}"] += 1
 
 
 def overtake(steps: Steps, *, whole: bool) -> None:
@@ -211,13 +223,49 @@ def to_the_end(steps: Steps) -> None:
     world.time_passes(PASSING["a lease"])
     for number, arch in enumerate(("cpu", "cpu", "sm_89", "sm_90")):
         world.newcomer(f"fresh-{number}", arch)
+    _work_on(steps)
+    _one_more(steps)
+    _work_on(steps)
+    world.time_passes(PASSING["a window"])
+    keeping.keep_all(steps)
+    for _ in range(2):
+        sweeping.sweep(steps)
+        world.time_passes(A_GRACE)
+    _nothing_is_left(steps)
+
+
+def _work_on(steps: Steps) -> None:
     rounds = 0
     while steps.now.busy:
         assert rounds < ROUNDS, _unfinished(steps)
         round_of_work(steps)
         steps.look()
         rounds += 1
-    _nothing_is_left(steps)
+
+
+def _one_more(steps: Steps) -> None:
+    """Let a settler die over a build's first job, give the build up, and ask for it again.
+
+    Then a settler comes late with what it found. Whatever a schedule has chosen: this happens in
+    each.
+    """
+    owner = steps.world.tenants[0]
+    steps.world.bring(owner, b"the last model")
+    spec = BuildSpec.model_validate({"model": owner.model, "targets": [CPU]})
+    build_id = steps.submit(owner, spec, None, None)
+    steps.look()
+    work = take_work(steps, 0)
+    assert work is not None, "nobody takes the only job that there is"
+    assert work.given.build_id == build_id
+    steps.finish(work, "success")
+    die_after_commit(steps, "settle", 3)
+    steps.look()
+    assert steps.now.in_state(JobState.QUEUED), "the next stage does not begin"
+    steps.cancel(build_id, None)
+    steps.look()
+    steps.submit(owner, spec, None, None)
+    steps.look()
+    settle_late(steps, _PROVED)
 
 
 def _unfinished(steps: Steps) -> str:

@@ -62,35 +62,37 @@ class Schedule:
         if trap.sprung:
             self.met[f"{mishap[1]} {trap.sprung}"] += 1
 
-    def submit(self, owner: Scene, spec: BuildSpec, key: str | None, mishap: Mishap) -> None:
+    def submit(self, owner: Scene, spec: BuildSpec, key: str | None, mishap: Mishap) -> str:
+        """Ask for a build; return its id, or nothing if we are not told of one."""
         known = self.seen.keyed.get((owner.tenant_id, key)) if key is not None else None
         if known is not None and known[0] != spec:
             with pytest.raises(Conflict):
                 owner.accept(spec, key)
-            return
+            return ""
         build_id = None
         try:
             with self.within(mishap):
                 build_id = owner.accept(spec, key).build.id
         except NotFound as error:
             self._bring_again(owner, spec.model, error)
-            return
+            return ""
         except NotServed:
             assert known is None or known[1] is None
             assert spec.wait_for_node == 0
             assert not all(self.world.serving(str(target)) for target in spec.targets)
-            return
+            return ""
         if build_id is not None:
             self.met["repeat answered"] += known is not None
             assert known is None or known[1] in {None, build_id}, "a repeat made another build"
             self._accepted(owner.tenant_id, build_id)
         elif self.world.trap.commits == 0:
-            return
+            return ""
         elif known is None:
             self.seen.unanswered += 1
         if key is not None:
             was = known[1] if known is not None else None
             self.seen.keyed[owner.tenant_id, key] = (spec, build_id or was)
+        return build_id or ""
 
     def _bring_again(self, owner: Scene, model: str, error: NotFound) -> None:
         """Upload a model again of which the farm says that a rule has removed it."""

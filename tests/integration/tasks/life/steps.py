@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import select
 
 from enginefarm.errors import Failure, LeaseLost
-from enginefarm.state import Blame, JobState
+from enginefarm.state import Blame, JobState, Stage
 from storage.database import now
 from storage.models import Job
 from storage.objects import S3Objects
@@ -119,7 +119,8 @@ class Steps(Schedule):
         elif how == "none" and made:
             node.places(work.given, *(file for file, _ in made))
         work.asked = work.asked or how != "unasked" or not made
-        if how == "whole" and node.engine is None:  # an engine that others make may be lost
+        shared = node.engine is not None and work.given.stage is Stage.COMPILE
+        if how == "whole" and not shared:  # an engine that others make may be lost
             self.seen.whole.add(work.at)
         elif how in {"longer", "wrong"}:
             self.seen.whole.discard(work.at)

@@ -28,6 +28,8 @@ ENDS: dict[str, Callable[[], BaseException]] = {
 class Trap:
     """Set before a step, sprung at its n-th point; a step that has fewer points is not harmed.
 
+    If ``_only`` is a name, points of other names are not counted.
+
     What others do is done only where the step holds no transaction open: they are other processes,
     and would wait for its locks for ever.
     """
@@ -35,13 +37,14 @@ class Trap:
     _left: int = 0
     _act: Callable[[], None] | None = None
     _outside: bool = False
+    _only: str = ""
     _open: int = 0
     commits: int = 0
     error: BaseException | None = None
     sprung: str = ""
 
     def point(self, name: str) -> None:
-        if self._act is None or (self._outside and self._open):
+        if self._act is None or (self._outside and self._open) or self._only not in {"", name}:
             return
         self._left -= 1
         if self._left <= 0:
@@ -49,7 +52,7 @@ class Trap:
             act()
 
     @contextmanager
-    def ending(self, at: int, how: str) -> Iterator[None]:
+    def ending(self, at: int, how: str, only: str = "") -> Iterator[None]:
         """Let the step within end at its point ``at``; only that very error is let pass."""
         self.error = None
 
@@ -57,7 +60,7 @@ class Trap:
             self.error = ENDS[how]()
             raise self.error
 
-        with self._set(at, end, outside=False):
+        with self._set(at, end, outside=False, only=only):
             try:
                 yield
             except BaseException as error:
@@ -67,12 +70,12 @@ class Trap:
     @contextmanager
     def meanwhile(self, at: int, others: Callable[[], None]) -> Iterator[None]:
         """Let others act at point ``at`` of the step within."""
-        with self._set(at, others, outside=True):
+        with self._set(at, others, outside=True, only=""):
             yield
 
     @contextmanager
-    def _set(self, at: int, act: Callable[[], None], *, outside: bool) -> Iterator[None]:
-        self._left, self._act, self._outside = at, act, outside
+    def _set(self, at: int, act: Callable[[], None], *, outside: bool, only: str) -> Iterator[None]:
+        self._left, self._act, self._outside, self._only = at, act, outside, only
         self.commits, self.sprung = 0, ""
         try:
             yield
