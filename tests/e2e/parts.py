@@ -241,9 +241,8 @@ def started_parts(path: Path) -> Iterator[Parts]:
         _prepare(parts)
         yield parts
     finally:
-        for name in (NODE, "tasks", "api", "flower"):
-            if parts is not None and name in parts.running:
-                parts.running[name].stop(20)
+        for child in reversed(list(parts.running.values()) if parts is not None else []):
+            child.stop(20)
         services.stop()
         for wire in wires:
             wire.close()
