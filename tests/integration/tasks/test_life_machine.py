@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 
 from storage import ids
 from tasks.farm import Farm
-from tests.integration.tasks.life import keeping, loops, sweeping
+from tests.integration.tasks.life import ending, keeping, loops, sweeping
 from tests.integration.tasks.life.choices import (
     COMMITS,
     ENDINGS,
@@ -251,7 +251,7 @@ class LifeMachine(Played):
 
     def teardown(self) -> None:
         if sys.exception() is None:  # else what broke is told, not what follows from it
-            loops.to_the_end(self.steps)
+            ending.to_the_end(self.steps)
             self.met.update(loops.what_happened(self.steps.now), schedules=1)
             self.met.update(self.steps.met)
 

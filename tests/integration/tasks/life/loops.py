@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, JobState, Stage
+from enginefarm.state import JobState, Stage
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
 from tasks.settle import settle_due
-from tests.integration.tasks.life import keeping, sweeping
-from tests.integration.tasks.life.files import unreadable
 from tests.integration.tasks.life.schedule import Mishap
 from tests.integration.tasks.life.snapshot import Snapshot
 from tests.integration.tasks.life.steps import Steps
-from tests.integration.tasks.life.world import A_GRACE, PASSING, Work, World
-from tests.integration.tasks.scene import CPU, Scene
+from tests.integration.tasks.life.world import PASSING, Work, World
 
-ROUNDS = 40
-_PROVED = 6
-"""The point at which a settler knows what is wrong with a job, and has not written it."""
 _TAKEN = 6
 """The point at which a publisher has taken a job: two transactions have three points each."""
 
@@ -215,71 +208,3 @@ def what_happened(now: Snapshot) -> Counter[str]:
         met[(job.failure or {}).get("code", "no failure")] += 1
     met.update(f"artifact {row.state}" for row in now.artifacts)
     return met
-
-
-def to_the_end(steps: Steps) -> None:
-    """Let healthy nodes and loops work until nothing is left, and look at what came of it."""
-    world = steps.world
-    world.time_passes(PASSING["a lease"])
-    for number, arch in enumerate(("cpu", "cpu", "sm_89", "sm_90")):
-        world.newcomer(f"fresh-{number}", arch)
-    _work_on(steps)
-    _one_more(steps)
-    _work_on(steps)
-    world.time_passes(PASSING["a window"])
-    keeping.keep_all(steps)
-    for _ in range(2):
-        sweeping.sweep(steps)
-        world.time_passes(A_GRACE)
-    _nothing_is_left(steps)
-
-
-def _work_on(steps: Steps) -> None:
-    rounds = 0
-    while steps.now.busy:
-        assert rounds < ROUNDS, _unfinished(steps)
-        round_of_work(steps)
-        steps.look()
-        rounds += 1
-
-
-def _one_more(steps: Steps) -> None:
-    """Let a settler die over a build's first job, give the build up, and ask for it again.
-
-    Then a settler comes late with what it found. Whatever a schedule has chosen: this happens in
-    each.
-    """
-    owner = steps.world.tenants[0]
-    steps.world.bring(owner, b"the last model")
-    spec = BuildSpec.model_validate({"model": owner.model, "targets": [CPU]})
-    build_id = steps.submit(owner, spec, None, None)
-    steps.look()
-    work = take_work(steps, 0)
-    assert work is not None, "nobody takes the only job that there is"
-    assert work.given.build_id == build_id
-    steps.finish(work, "success")
-    die_after_commit(steps, "settle", 3)
-    steps.look()
-    assert steps.now.in_state(JobState.QUEUED), "the next stage does not begin"
-    steps.cancel(build_id, None)
-    steps.look()
-    steps.submit(owner, spec, None, None)
-    steps.look()
-    settle_late(steps, _PROVED)
-
-
-def _unfinished(steps: Steps) -> str:
-    live = [str(job) for job in steps.now.jobs.values() if not job.state.terminal]
-    return "\n".join(["these never end:", *live, *map(str, steps.now.builds.values())])
-
-
-def _nothing_is_left(steps: Steps) -> None:
-    now, world = steps.now, steps.world
-    assert set(now.builds) == set(steps.seen.accepted)
-    for artifact in now.artifacts:
-        lost = list(unreadable(world.farm, artifact))
-        assert not lost, lost
-        if artifact.state is ArtifactState.PUBLISHED:
-            Scene(world.farm, artifact.tenant_id, "").verified(artifact.digest)
-    turn(steps, "reconcile")
-    assert world.announce() == 0, "something is still to be announced"
