@@ -85,11 +85,13 @@ def wishes(session: Session, queues: Collection[str], ageing_s: float) -> Sequen
     Columns: ring, queue, stage, tenant_id, grouped, priority, waited_s, bumped.
     """
     moment = now()
-    waited = func.extract("epoch", literal(moment) - Job.queued_at)
+    # Of the build, not of the job: who was asked for first is finished first.
+    waited = func.extract("epoch", literal(moment) - Build.created_at)
     level = func.greatest(0, Job.priority - func.floor(waited / ageing_s))
     bumped = case((Build.bumped_at.is_not(None), 0), else_=1)
     place = func.row_number().over(
-        partition_by=(Job.tenant_id, group_of(), Job.queue), order_by=(bumped, level, Outbox.id)
+        partition_by=(Job.tenant_id, group_of(), Job.queue),
+        order_by=(bumped, level, Build.created_at, Outbox.id),
     )
     found = (
         select(

@@ -34,7 +34,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class Wish:
-    """A job that waits to be announced. ``waited_s``: since it was queued."""
+    """A job that waits to be announced. ``waited_s``: since its build was asked for."""
 
     ring: int
     queue: str

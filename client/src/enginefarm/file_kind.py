@@ -26,7 +26,7 @@ _TORCH = (
     "Where you trust the file, load it and export the model to ONNX with "
     "torch.onnx.export(model, inputs, 'model.onnx', dynamo=True); send that."
 )
-_DATASET = "Send it as a dataset for evaluation, with --eval; the model is the .onnx file."
+_DATASET = "Send it as a dataset for evaluation, with --evaluation; the model is the .onnx file."
 _MAGICS: tuple[tuple[int, bytes, str, str], ...] = (
     (0, b"\x1f\x8b", "a gzip archive", _UNPACK),
     (0, b"BZh", "a bzip2 archive", _UNPACK),

@@ -145,5 +145,5 @@ def test_what_is_wrong_with_the_model_itself_names_no_other_target(
     unheard_of = made.model_of([helper.make_node("Magic", ["x"], ["y"])])
     ran = bench.run(Stage.CHECK, made.save(tmp_path / "model", unheard_of))
 
-    assert ran.code == "invalid_graph"
+    assert ran.code == "unsupported_operator"
     assert "other_targets" not in {row["code"] for row in findings(ran)}

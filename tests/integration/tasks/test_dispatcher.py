@@ -94,6 +94,21 @@ def announce(scene: Scene, node: FakeNode, valkey_url: str) -> str:
     return job.build_id
 
 
+def test_what_was_begun_goes_on_before_a_younger_build_begins(
+    scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
+) -> None:
+    older, younger = scene.submit(seed=1), scene.submit(seed=2, model=scene.other())
+    app = make_app(valkey_url, publisher=True)
+    assert dispatch(scene.farm, app) == 1
+    work = node.take(scene.job(older, Stage.REPAIR))
+    node.tell(work, node.done(work))
+    scene.settle()
+
+    assert dispatch(scene.farm, app) == 1
+    assert scene.rings(younger)[0].sent_at is None
+    assert scene.job(older, Stage.CHECK).state is JobState.QUEUED
+
+
 def test_a_ring_goes_out_only_when_a_node_could_take_the_job(
     scene: Scene, node: FakeNode, broker: redis.Redis, valkey_url: str
 ) -> None:

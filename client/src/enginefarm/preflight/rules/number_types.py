@@ -70,9 +70,8 @@ def casts_to_refused(subject: Subject) -> Iterator[Finding]:
         (kind, node.label)
         for node in subject.facts.graph.every_node()
         if node.op in {"Cast", "CastLike"} and not node.domain
-        for kind in [_goal(subject, node)]
+        for kind in [_goal(subject, node), subject.types.get(node.given(0), "")]
         if kind in table.cast_only_types
-        or subject.types.get(node.given(0)) in table.cast_only_types
     )
     for kind, labels in casts.items():
         yield at_nodes(
