@@ -151,6 +151,7 @@ _CODES: dict[str, str] = {
     "manifest_invalid": "The manifest cannot be used.",
     "memory_estimate": "How much memory the build will need; a note.",
     "memory_limit": "The job used more memory than a job may.",
+    "memory_not_served": "No live node has the memory that a job is known to need.",
     "memory_short": "The build needs more memory than a job may have.",
     "memory_tight": "The build may need more memory than a job may have; a warning.",
     "method_not_allowed": "The path does not take this method.",

@@ -163,14 +163,15 @@ def _tell(found: Found, *, alone: bool, as_json: bool) -> None:
         return
     for target, told in found.items():
         if told:
-            stdout().print(_table(target, told))
+            stdout().print(findings_table(target, told))
         else:
             say(f"{target}: nothing is wrong")
     if alone:
         remark("by the rules alone; the farm also asks the runtimes and tries the model")
 
 
-def _table(target: str, told: Sequence[Finding]) -> Grid:
+def findings_table(target: str, told: Sequence[Finding]) -> Grid:
+    """Return what a check found about a target."""
     errors = sum(each.severity is Severity.ERROR for each in told)
     head = f"{target}  {errors} errors, {len(told) - errors} other findings"
     columns = (
