@@ -93,6 +93,11 @@ class PolicySettings(BaseSettings):
         ge=3600,
         description="An upload in parts of which nothing is heard for so long is given up.",
     )
+    reader_patience_s: float = Field(
+        default=3600.0,
+        ge=0,
+        description="An upload in parts that no reader can be started for fails after so long.",
+    )
     transfer_s: int = Field(
         default=3600, ge=60, description="How long the presigned URLs of a job hold."
     )
