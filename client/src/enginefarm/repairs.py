@@ -97,7 +97,7 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "unique-dimensions",
-        1,
+        2,
         Exactness.STRUCTURAL,
         "Axes that an exporter gave one placeholder name, such as ? or -1, get names of their own.",
         backends=_TENSORRT,

@@ -6,15 +6,13 @@ and refuses a profile in which they differ.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 import onnx
 
+from enginefarm.dim_names import is_placeholder
 from workers.repair.base import Ground
-
-_PLACEHOLDER = re.compile(r"(?:[^A-Za-z]*|none|unk|unknown|nan|any|dynamic)", re.IGNORECASE)
 
 
 def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
@@ -33,11 +31,6 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
         if dim.dim_param in meant:
             dim.Clear()
     return f"{len(renamed)} axes have names of their own: {', '.join(renamed[:8])}"
-
-
-def is_placeholder(name: str) -> bool:
-    """Tell a name of an axis from what exporters write who mean "any"."""
-    return _PLACEHOLDER.fullmatch(name) is not None
 
 
 def _named(
