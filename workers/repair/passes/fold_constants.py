@@ -17,14 +17,17 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
     if not _is_needed(model, ground):
         return None
     before = len(model.graph.node)
-    branches = fold(model)
-    if len(model.graph.node) == before and not branches:
+    decided = fold(model)
+    if len(model.graph.node) == before and not decided.taken:
         return None
     left = count(model.graph, "If")
     told = f"{before} nodes became {len(model.graph.node)}"
-    if branches:
-        told += f"; {branches} times an If gave way to its branch"
-    return f"{told}; {left} If remain" if left else told
+    if decided.taken:
+        told += f"; {decided.taken} times an If gave way to its branch"
+    told = f"{told}; {left} If remain" if left else told
+    if decided.left:
+        told += f", of which {len(decided.left)} are decided and could not be taken in"
+    return told
 
 
 def _is_needed(model: onnx.ModelProto, ground: Ground) -> bool:

@@ -72,6 +72,7 @@ def through(
     fixed: dict[str, FixedInput] | None = None,
     synthetic: dict[str, SyntheticInput] | None = None,
     keep_outputs: Sequence[str] = (),
+    drop_defaults: bool = False,
 ) -> tuple[onnx.ModelProto, list[PassReport]]:
     """Bring a model through the named passes, or all; return it and what became of each."""
     path = folder / "original.onnx"
@@ -89,6 +90,7 @@ def through(
         synthetic=synthetic or {},
         keep_outputs=keep_outputs,
         prune_inputs=True,
+        drop_defaults=drop_defaults,
     )
     rows = [row for row in REPAIRS if not names or row.name in names]
     loaded = onnx.load(str(path))
