@@ -9,6 +9,7 @@ import redis
 
 from enginefarm.errors import Failure, NotServed
 from enginefarm.state import Blame, BuildState, JobState, Stage
+from storage import backlog
 from tasks import submit
 from tasks.app import make_app
 from tasks.dispatcher import dispatch
@@ -211,9 +212,11 @@ def broker(valkey_url: str) -> Iterator[redis.Redis]:
     client.close()
 
 
+@pytest.mark.usefixtures("broker", "built")
 def test_a_ring_goes_out_only_when_a_node_with_the_memory_is_free(
-    scene: Scene, large: FakeNode, built: str, broker: redis.Redis, valkey_url: str
+    scene: Scene, large: FakeNode, valkey_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(backlog, "EACH", 1)  # only the first of each queue is looked at
     little = small(scene.farm, slots=4)
     app = make_app(valkey_url, publisher=True)
     waiting = scene.submit()
@@ -226,3 +229,20 @@ def test_a_ring_goes_out_only_when_a_node_with_the_memory_is_free(
     dispatch(scene.farm, app)
     assert scene.rings(waiting)[-1].sent_at is None
     assert scene.rings(behind)[-1].sent_at is not None
+
+
+@pytest.mark.usefixtures("broker", "built")
+def test_one_node_with_the_memory_gets_one_ring(
+    scene: Scene, large: FakeNode, valkey_url: str
+) -> None:
+    other = scene.other()
+    known = scene.accept(scene.spec(model=other)).build.id
+    scene.run(large, known)
+    scene.withdraw(known)
+    little = small(scene.farm)
+    waiting = [scene.submit(), scene.accept(scene.spec(model=other)).build.id]
+    for build_id in waiting:
+        up_to_compile(scene, little, build_id)
+
+    dispatch(scene.farm, make_app(valkey_url, publisher=True))
+    assert [scene.rings(row)[-1].sent_at is not None for row in waiting].count(True) == 1
