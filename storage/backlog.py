@@ -5,7 +5,7 @@ The rule that chooses is ``tasks.schedule``; here are only its questions, each o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,6 +17,7 @@ from sqlalchemy import (
     exists,
     func,
     literal,
+    or_,
     select,
     text,
     update,
@@ -79,12 +80,15 @@ def group_of() -> ColumnElement[str]:
     return func.concat(func.coalesce(Build.api_key_id, ""), "/", campaign)
 
 
-def wishes(session: Session, queues: Collection[str], ageing_s: float) -> Sequence[Row[Any]]:
+def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequence[Row[Any]]:
     """Return the jobs on these queues that may be announced now, some of each group.
 
-    Columns: ring, queue, stage, tenant_id, grouped, priority, waited_s, bumped.
+    ``queues``: the most memory that a free node gives a job; who needs more is left out.
+
+    Columns: ring, queue, stage, tenant_id, grouped, priority, waited_s, bumped, memory_bytes.
     """
     moment = now()
+    fits = or_(Job.peak_bytes.is_(None), Job.peak_bytes <= case(queues, value=Job.queue))
     # Of the build, not of the job: who was asked for first is finished first.
     waited = func.extract("epoch", literal(moment) - Build.created_at)
     level = func.greatest(0, Job.priority - func.floor(waited / ageing_s))
@@ -103,6 +107,7 @@ def wishes(session: Session, queues: Collection[str], ageing_s: float) -> Sequen
             Job.priority,
             waited.label("waited_s"),
             Build.bumped_at.is_not(None).label("bumped"),
+            func.coalesce(Job.peak_bytes, 0).label("memory_bytes"),
             place.label("place"),
         )
         .join(Job, Job.id == Outbox.job_id)
@@ -112,7 +117,7 @@ def wishes(session: Session, queues: Collection[str], ageing_s: float) -> Sequen
             Outbox.not_before <= moment,
             Job.state == JobState.QUEUED,
             Job.attempt == Outbox.attempt,
-            Job.queue.in_(queues),
+            Job.queue.in_(list(queues)) & fits,
         )
         .subquery()
     )

@@ -68,6 +68,22 @@ def running_by_node(session: Session, tenant_id: str) -> dict[str, list[str]]:
     return found
 
 
+def newest_check(session: Session, tenant_id: str, key: str) -> Job | None:
+    """Return the newest job of this key that ended by what it found, whether it stopped there."""
+    return session.scalar(
+        select(Job)
+        .where(
+            Job.tenant_id == tenant_id,
+            Job.key == key,
+            Job.cached_from.is_(None),
+            (Job.state == JobState.SUCCEEDED)
+            | ((Job.state == JobState.FAILED) & Job.failure["context"].has_key("findings")),
+        )
+        .order_by(Job.finished_at.desc())
+        .limit(1)
+    )
+
+
 def builds_by_state(session: Session) -> dict[str, int]:
     """Count all builds by state."""
     rows = session.execute(select(Build.state, func.count()).group_by(Build.state))

@@ -17,9 +17,12 @@ from storage.models import Build, Job, Node
 from tasks import lease
 from tasks.farm import Farm
 from tasks.fault_points import reach
+from tasks.fleet import description_of, live_nodes
+from tasks.measured import measured_for, rooms_now
+from tasks.memory import room_of
 from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobLimits
 from tasks.moves import locked, move
-from tasks.release import description_of
+from tasks.plan import served_targets
 from tasks.results import MODEL_FILE, MODEL_ROLE
 from tasks.routing import needs_node_alone, serves
 
@@ -77,6 +80,9 @@ def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) ->
         limits=JobLimits(running_s=job.limits["running_s"], silent_s=job.limits["silent_s"]),
         recipe=job.recipe or {},
         inputs=_inputs(session, farm, build, job),
+        served=served_targets(live_nodes(session)) if job.stage == Stage.CHECK else None,
+        measured=measured_for(session, build, job),
+        most_memory_bytes=max(rooms_now(session, Stage.COMPILE, job), default=None),
     )
 
 
@@ -84,13 +90,20 @@ def _unfit(session: Session, node: Node, job: Job) -> str | None:
     """Say why a node should leave this job to another; None if it may have it."""
     if node.state is not NodeState.ACTIVE or not _can(node, job):
         return "incapable"
+    if not _has_room(node, job):
+        return "too little memory"
     if int(node.description.get("slots", 1)) > 1 and _is_crowded(session, node, job):
         return "busy"
     tried = attempts.failed_on(session, job) if job.attempt > 1 else frozenset()
     if node.id not in tried:
         return None
     others = [row for row in nodes.live(session) if row.id not in tried and _can(row, job)]
-    return "failed here before" if others else None
+    return "failed here before" if any(_has_room(row, job) for row in others) else None
+
+
+def _has_room(node: Node, job: Job) -> bool:
+    """Tell whether a node gives a job the memory that it is known to need."""
+    return job.peak_bytes is None or job.peak_bytes <= room_of(description_of(node))
 
 
 def _is_crowded(session: Session, node: Node, job: Job) -> bool:

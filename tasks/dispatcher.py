@@ -16,6 +16,8 @@ from storage.models import Build, Job, Outbox
 from tasks.app import ring
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
+from tasks.fleet import description_of
+from tasks.memory import room_of
 from tasks.messages import Ring
 from tasks.routing import needs_node_alone
 from tasks.schedule import Seat, Share, Spent, Use, Wish, choose
@@ -49,10 +51,11 @@ def dispatch(farm: Farm, app: Celery) -> int:
 
 def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
     seats = _seats(session)
-    queues = {
-        queue for seat in seats if seat.running < seat.slots and not seat.alone
-        for queue in seat.queues
-    }  # fmt: skip
+    queues: dict[str, int] = {}
+    for seat in seats:
+        if seat.running < seat.slots and not seat.alone:
+            for queue in seat.queues:
+                queues[queue] = max(queues.get(queue, 0), seat.memory_bytes or 0)
     rows = backlog.wishes(session, queues, policy.ageing_s) if queues else ()
     if not rows:
         return ()
@@ -66,6 +69,7 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
             waited_s=float(row.waited_s),
             bumped=row.bumped,
             alone=needs_node_alone(row.stage),
+            memory_bytes=row.memory_bytes,
         )
         for row in rows
     ]
@@ -87,6 +91,7 @@ def _seats(session: Session) -> list[Seat]:
             slots=int(node.description.get("slots", 1)),
             running=taken.get(node.id, nobody).running,
             alone=taken.get(node.id, nobody).benchmarks > 0,
+            memory_bytes=room_of(description_of(node)),
         )
         for node in nodes.live(session)
     ]

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from enginefarm.finding import Finding
 from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
-from storage import jobs
+from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
+from tasks.measured import known_peaks, require_room
+from tasks.memory import Known, room_of
 from tasks.plan import LiveNode, TargetPlan, able
 from tasks.recipe import key_of, recipe_for
-from tasks.results import Done, made_of, repairs_of
+from tasks.results import Done, findings_of, made_of, repairs_of
 from tasks.routing import queue_for
 
 _ABSENT = "(absent)"
@@ -34,6 +37,7 @@ class Explainer:
     live: Sequence[LiveNode]
     explain: bool
     _done: dict[Stage, Done] | None = field(default_factory=dict)
+    _findings: list[Finding] | None = None
 
     def target(self) -> PlannedTarget:
         """Return what would happen to each stage."""
@@ -43,6 +47,7 @@ class Explainer:
             measured=self.plan.measured,
             reason=self.plan.reason,
             jobs=[self._stage(stage) for stage in self.plan.stages],
+            findings=self._findings,
         )
 
     def _stage(self, stage: Stage) -> PlannedJob:
@@ -65,20 +70,44 @@ class Explainer:
         key = key_of(recipe)
         known = jobs.succeeded_with_key(self.session, self.tenant_id, key)
         leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
+        if stage is Stage.CHECK:
+            self._look_at_check(key)
         if known is not None:
             self._done[stage] = Done(key, known.result or {})
         elif stage is not Stage.CHECK:
             self._done = None
+        memory = None if control or leader is not None else self._memory(stage)
+        if memory is not None and nodes:
+            nodes = self._with_memory(stage, memory)
         return PlannedJob(
             stage=stage,
             key=key,
             queue=queue,
             outcome=_outcome(known, leader, waits=not control and not nodes),
+            memory_bytes=None if memory is None else memory.peak_bytes,
             source=leader.id if leader is not None else None,
             nodes=nodes,
             repairs=repairs_of(known.result) if known is not None else [],
             miss=self._miss(stage, recipe) if self.explain and leader is None else None,
         )
+
+    def _look_at_check(self, key: str) -> None:
+        found = overview.newest_check(self.session, self.tenant_id, key)
+        self._findings = None if found is None else findings_of(found.result, found.failure)
+
+    def _memory(self, stage: Stage) -> Known | None:
+        target = self.plan.target
+        asked = [(stage, target, self.plan.version or "")]
+        known = known_peaks(self.session, self.tenant_id, self.spec, asked)
+        return known.get((stage, str(target)))
+
+    def _with_memory(self, stage: Stage, known: Known) -> list[str]:
+        """Return the nodes that have the memory; refuse as a submit would if there is none."""
+        target, version = self.plan.target, self.plan.version or ""
+        if self.spec.wait_for_node == 0:
+            require_room(known, stage, target, version, self.live)
+        roomy = [row for row in self.live if room_of(row.description) >= known.peak_bytes]
+        return able(roomy, stage, target, version)
 
     def _miss(self, stage: Stage, recipe: dict[str, Any]) -> MissView:
         target = str(self.plan.target)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import structlog
 
 from enginefarm.errors import Failure
-from enginefarm.state import Blame, JobState
+from enginefarm.state import Blame, JobState, Stage
 from storage import attempts, jobs, nodes
 from storage.database import Session
 from storage.models import Build, Job
 from tasks.conclude import conclude
 from tasks.farm import Policy
 from tasks.lifecycle import NODES_SPOILT, after_failure
-from tasks.messages import BUCKET_AWAY, FARM_AWAY, INPUT_UNAVAILABLE, SCRATCH_FULL
+from tasks.measured import OF_MEMORY, rooms_now
+from tasks.messages import (
+    BUCKET_AWAY,
+    FARM_AWAY,
+    INPUT_UNAVAILABLE,
+    MEMORY_LIMIT,
+    SCRATCH_FULL,
+)
 from tasks.moves import move
 from tasks.release import enqueue
 
@@ -43,6 +50,8 @@ def fail_attempt(
     session.flush()
     spoilt = attempts.failed_on(session, job, but=SCRATCH_FULL)
     goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
+    if failure.code in OF_MEMORY and job.peak_bytes is not None:
+        goal = _by_memory(session, policy, job, failure, goal)
     _count_fault(session, policy, job, failure, spoilt)
     _log.info(
         "attempt_failed",
@@ -64,6 +73,18 @@ def fail_attempt(
         )
     move(session, job, JobState.FAILED, failure=failure.model_dump(mode="json"))
     return conclude(session, build, job)
+
+
+def _by_memory(
+    session: Session, policy: Policy, job: Job, failure: Failure, goal: JobState
+) -> JobState:
+    """Return where a job goes that had too little memory: on only while a node has more."""
+    most = max(rooms_now(session, Stage(job.stage), job), default=0)
+    if most < (job.peak_bytes or 0):
+        return JobState.FAILED
+    # Another node's limit is higher than the one that ended it here.
+    again = failure.code == MEMORY_LIMIT and job.failures < policy.max_attempts
+    return JobState.QUEUED if again else goal
 
 
 def _withdraw_inputs(session: Session, job: Job) -> None:

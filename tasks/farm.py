@@ -29,6 +29,7 @@ class Policy:
     garbage_grace_s: float = 7 * 86_400.0
     upload_grace_s: float = 86_400.0
     verify_lease_s: float = 60.0
+    reader_patience_s: float = 3600.0
     rings_kept_s: float = 86_400.0
     publish_lease_s: float = 15.0
     return_grace_s: float = 60.0

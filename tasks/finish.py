@@ -17,6 +17,7 @@ from tasks.conclude import conclude, no_reason
 from tasks.failing import fail_attempt
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
+from tasks.measured import note_peak
 from tasks.messages import (
     BUCKET_AWAY,
     INPUT_UNAVAILABLE,
@@ -176,6 +177,7 @@ def _answered_before(
 def _end(
     session: Session, policy: Policy, build: Build, job: Job, message: FinishRequest
 ) -> set[str]:
+    note_peak(session, build, job, message)
     log: dict[str, Any] = {"machine": _dumped(message.machine)}
     if message.log is not None:
         log |= {"log_digest": message.log.digest, "log_size": message.log.size}

@@ -32,11 +32,11 @@ BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
 INPUT_UNAVAILABLE = "input_unavailable"
 """The code of an attempt for which an input does not come, or not as it should be."""
 
+MEMORY_LIMIT, OUT_OF_MEMORY = "memory_limit", "out_of_memory"
+"""The codes of attempts that had too little memory: for a job by the node's rule, or at all."""
+
 FARM_AWAY = "farm_was_away"
 """The code of an attempt whose lease ran out while the control plane itself was away."""
-
-INPUT_UNAVAILABLE = "input_unavailable"
-"""The code of an attempt whose input the bucket answers for, but not with what was promised."""
 
 MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")
@@ -114,6 +114,9 @@ class NodeDescription(_Message):
     backends: list[BackendDescription]
     stages: list[Stage]
     slots: Whole = 1
+    job_memory_bytes: Whole | None = Field(
+        default=None, description="Most memory of one job; absent: all that the node has."
+    )
     farm_version: str
 
 
@@ -177,6 +180,18 @@ class ClaimRequest(_StoredMessage):
     attempt: Whole
 
 
+class MeasuredPeak(_Reply):
+    """The memory that a stage took in an earlier build like this one.
+
+    ``enough``: it succeeded with so much, at sizes no smaller than this build's.
+    """
+
+    stage: Stage
+    peak_bytes: Whole
+    enough: bool
+    build_id: str
+
+
 class Assignment(_Reply):
     """A claimed job: all a node needs, and nothing it does not."""
 
@@ -191,6 +206,11 @@ class Assignment(_Reply):
     limits: JobLimits
     recipe: dict[str, JsonValue]
     inputs: list[InputFile]
+    measured: list[MeasuredPeak] = []
+    served: list[Target] | None = None
+    """For a check: the targets that live nodes build for now."""
+    most_memory_bytes: Whole | None = None
+    """What the live node with most memory gives a job that compiles for the target."""
 
 
 class ClaimReply(_Reply):
@@ -268,6 +288,8 @@ class FinishRequest(_Message):
         default_factory=dict, description="What the stage found: a report fragment, as JSON."
     )
     machine: Machine | None = None
+    peak_memory_bytes: Annotated[Whole, Field(ge=0, le=1 << 60)] | None = None
+    """The most memory that the job's processes had together."""
     failure: Failure | None = None
     log: OutputFile | None = None
 

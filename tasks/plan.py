@@ -121,6 +121,16 @@ def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
     return max(versions, key=_version_order, default=None)
 
 
+def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:
+    """Return the targets that live nodes check and compile for, in order."""
+    return [
+        Target(backend=backend, arch=arch)
+        for backend, archs in BACKEND_ARCHITECTURES.items()
+        for arch in archs
+        if newest_version(nodes, Target(backend=backend, arch=arch)) is not None
+    ]
+
+
 def _version_order(version: str) -> tuple[tuple[int, str], ...]:
     parts = version.replace("-", ".").replace("+", ".").split(".")
     return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)

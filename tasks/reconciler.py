@@ -191,7 +191,7 @@ def _waiting(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:
         code="no_node_in_time",
         blame=Blame.FARM,
         message=f"No node that can {job.stage} {job.target} came in time.",
-        why="The build waited as long as wait_for_node allowed.",
+        why=f"The build waited as long as wait_for_node allowed; its last note: {job.note}.",
         fix="Start such a node, or choose a target that GET /v1/targets shows as served.",
     )
     fail(session, job, failure, JobState.EXPIRED)

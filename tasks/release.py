@@ -10,32 +10,20 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from pydantic import TypeAdapter
-
+from enginefarm.errors import NotServed
 from enginefarm.spec import BuildSpec
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
-from storage import catalogue, jobs, nodes, outbox
+from storage import catalogue, jobs, outbox
 from storage.database import Session, now
-from storage.models import Build, Job, Model, Node
-from tasks.messages import NodeDescription
-from tasks.moves import move, tell
+from storage.models import Build, Job, Model
+from tasks.fleet import live_nodes
+from tasks.measured import known_peaks, require_room
+from tasks.moves import fail, move, tell
 from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
 from tasks.routing import queue_for
-
-_DESCRIPTION = TypeAdapter(NodeDescription)
-
-
-def live_nodes(session: Session) -> list[LiveNode]:
-    """Return the nodes that take work, as the rules want them."""
-    return [LiveNode(row.name, description_of(row)) for row in nodes.live(session)]
-
-
-def description_of(row: Node) -> NodeDescription:
-    """Return what a node said of itself."""
-    return _DESCRIPTION.validate_python(row.description)
 
 
 def made_by(its_jobs: Sequence[Job]) -> Made:
@@ -57,6 +45,8 @@ class Ground:
         self.build = build
         self.started: dict[str, Job] = {}
         """The jobs that this transaction has let start, by key: not all are written yet."""
+        self.asking = False
+        """Whether the person is still there to be refused."""
 
     @cached_property
     def spec(self) -> BuildSpec:
@@ -131,17 +121,20 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
             note=None,
         )
         return True
-    job.key, job.recipe, job.wait_until, job.note = key, recipe, None, None
     leader = ground.started.get(key) or jobs.in_flight_with_key(
         session, job.tenant_id, key, but=job.id
     )
+    alone = leader is None and stage is not Stage.PUBLISH
+    if alone and not _has_the_memory(ground, job, its_jobs):
+        return False
+    job.key, job.recipe, job.wait_until, job.note = key, recipe, None, None
     if leader is not None:
         job.joined_to = leader.id
         job.note = f"waits for the same work in build {leader.build_id}"
         tell(session, job)
         return False
     ground.started[key] = job
-    if stage is not Stage.PUBLISH:
+    if alone:
         enqueue(session, job, queue_for(stage, target), attempt=1)
     return False
 
@@ -179,12 +172,49 @@ def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         or able(ground.live, Stage.BENCHMARK, target, job.backend_version)
     ):
         return True
+    _let_wait(ground, job, f"waits for a node that can {job.stage} {target}")
+    return False
+
+
+def _let_wait(ground: Ground, job: Job, note: str) -> None:
     if job.wait_until is None:
         # The window opens when the job could start, so that a long compile does not eat it.
-        job.wait_until = now() + timedelta(seconds=spec.wait_for_node)
-        job.note = f"waits for a node that can {job.stage} {target}"
+        job.wait_until = now() + timedelta(seconds=ground.spec.wait_for_node)
+        job.note = note
         tell(ground.session, job)
-    return False
+
+
+def _has_the_memory(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
+    """Write down what the job is known to need; False while, or since, no live node has as much.
+
+    Raises:
+        NotServed: none has, the person does not want to wait, and can still be told.
+    """
+    stage, target, version = Stage(job.stage), Target.parse(job.target), job.backend_version or ""
+    asked = [(stage, target, version)]
+    known = known_peaks(ground.session, job.tenant_id, ground.spec, asked).get((stage, job.target))
+    if known is None:
+        return True
+    job.peak_bytes = known.peak_bytes
+    try:
+        require_room(known, stage, target, version, ground.live)
+    except NotServed as error:
+        if ground.spec.wait_for_node > 0:
+            words = f"waits for a node that can {stage} {target} with {known.words}"
+            _let_wait(ground, job, words)
+        elif ground.asking:
+            raise
+        else:
+            _give_up(ground.session, job, its_jobs, error)
+        return False
+    return True
+
+
+def _give_up(session: Session, job: Job, its_jobs: Sequence[Job], error: NotServed) -> None:
+    fail(session, job, error.as_failure())
+    for row in its_jobs:
+        if row.position > job.position and row.state is JobState.WAITING:
+            move(session, row, JobState.CANCELLED, note=f"not run: {job.stage} {job.state}")
 
 
 def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:

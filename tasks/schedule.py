@@ -30,11 +30,16 @@ class Seat:
     running: int = 0
     alone: bool = False
     """Whether a job runs there that has the node to itself."""
+    memory_bytes: int | None = None
+    """The memory that the node gives one job; None: not known."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A job that waits to be announced. ``waited_s``: since its build was asked for."""
+    """A job that waits to be announced.
+
+    ``waited_s``: since its build was asked for. ``memory_bytes``: what it is known to need.
+    """
 
     ring: int
     queue: str
@@ -44,6 +49,7 @@ class Wish:
     waited_s: float = 0.0
     bumped: bool = False
     alone: bool = False
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def choose(
     ledger = _Ledger(use or Use(), ageing_s)
     waiting: dict[str, list[Wish]] = {}
     for wish in wishes:
-        if room.serves(wish.queue):
+        if room.serves(wish):
             waiting.setdefault(wish.tenant, []).append(wish)
     chosen: list[Wish] = []
     while waiting and room.left:
@@ -99,11 +105,11 @@ def choose(
         if ledger.full(tenant):
             del waiting[tenant]
             continue
-        if room.take(wish.queue, alone=wish.alone):
+        if room.take(wish.queue, alone=wish.alone, memory_bytes=wish.memory_bytes):
             ledger.charge(wish)
             chosen.append(wish)
         elif wish.alone:
-            room.reserve(wish.queue)
+            room.reserve(wish)
         waiting[tenant] = [
             row for row in waiting[tenant] if row is not wish and room.may_take(row, wish)
         ]
@@ -125,20 +131,19 @@ class _Room:
         self._free = {
             seat.node: 0 if seat.alone else max(seat.slots - seat.running, 0) for seat in seats
         }
-        self._queues = frozenset().union(*(seat.queues for seat in seats))
 
     @property
     def left(self) -> int:
         return sum(self._free.values())
 
-    def serves(self, queue: str) -> bool:
-        return queue in self._queues
+    def serves(self, wish: Wish) -> bool:
+        return bool(self._listening(wish.queue, wish.memory_bytes))
 
-    def take(self, queue: str, *, alone: bool) -> bool:
+    def take(self, queue: str, *, alone: bool, memory_bytes: int = 0) -> bool:
         """Take a seat, the emptiest node's, so that work spreads; tell whether there was one."""
         able = [
             seat
-            for seat in self._listening(queue)
+            for seat in self._listening(queue, memory_bytes)
             if self._free[seat.node] == seat.slots or (self._free[seat.node] > 0 and not alone)
         ]
         if not able:
@@ -147,9 +152,9 @@ class _Room:
         self._free[best.node] -= best.slots if alone else 1
         return True
 
-    def reserve(self, queue: str) -> None:
+    def reserve(self, wish: Wish) -> None:
         """Let nobody else onto the node that will be empty soonest."""
-        candidates = self._listening(queue)
+        candidates = self._listening(wish.queue, wish.memory_bytes)
         if candidates:
             best = max(candidates, key=lambda seat: self._free[seat.node] / seat.slots)
             self._free[best.node] = 0
@@ -157,11 +162,16 @@ class _Room:
     def may_take(self, wish: Wish, refused_or_placed: Wish) -> bool:
         """Tell whether a job is worth asking about after another one of its tenant."""
         return wish.queue != refused_or_placed.queue or any(
-            self._free[seat.node] > 0 for seat in self._listening(wish.queue)
+            self._free[seat.node] > 0 for seat in self._listening(wish.queue, wish.memory_bytes)
         )
 
-    def _listening(self, queue: str) -> list[Seat]:
-        return [seat for seat in self._seats if queue in seat.queues]
+    def _listening(self, queue: str, memory_bytes: int) -> list[Seat]:
+        return [
+            seat
+            for seat in self._seats
+            if queue in seat.queues
+            and (seat.memory_bytes is None or seat.memory_bytes >= memory_bytes)
+        ]
 
 
 class _Ledger:

@@ -98,6 +98,11 @@ class PolicySettings(BaseSettings):
         gt=0,
         description="An upload whose verifier died is taken up by another after so long.",
     )
+    reader_patience_s: float = Field(
+        default=3600.0,
+        ge=0,
+        description="An upload in parts that no reader can be started for fails after so long.",
+    )
     transfer_s: int = Field(
         default=3600, ge=60, description="How long the presigned URLs of a job hold."
     )

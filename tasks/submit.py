@@ -26,9 +26,11 @@ from tasks.datasets import check_against
 from tasks.explain import Explainer
 from tasks.farm import Policy
 from tasks.fault_points import reach
+from tasks.fleet import live_nodes
+from tasks.measured import refuse_short
 from tasks.moves import roll_up
 from tasks.plan import TargetPlan, plan_target
-from tasks.release import Ground, live_nodes, release_from
+from tasks.release import Ground, release_from
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = F
     model = admit(session, tenant_id, spec)
     live = live_nodes(session)
     plans = [plan_target(spec, target, live) for target in spec.targets]
+    refuse_short(session, tenant_id, spec, plans, live)
     targets = [
         Explainer(session, tenant_id, spec, model, row, live, explain).target() for row in plans
     ]
@@ -111,8 +114,9 @@ def _start_all(
 ) -> list[Job]:
     """Make the jobs of every target and start the first of each; return them all."""
     ground = Ground(session, build)
-    ground.spec, ground.model = spec, model
+    ground.spec, ground.model, ground.asking = spec, model, True
     plans = [plan_target(spec, target, ground.live) for target in spec.targets]
+    refuse_short(session, build.tenant_id, spec, plans, ground.live)
     session.add(build)
     events.add(session, build, "build", {"state": str(build.state)})
     made: list[Job] = []

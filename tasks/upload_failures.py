@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from enginefarm.errors import Failure, InvalidModel
+from enginefarm.errors import Failure, InvalidModel, Unavailable
 from enginefarm.state import Blame
+from tasks.farm import Farm
 
 MOST_ATTEMPTS = 5
 """How often an upload is begun to be verified."""
+UNREAD = "reader_unavailable"
+"""The code of a process that would read an upload and cannot be started."""
+
+
+def is_bucket_away(farm: Farm) -> bool:
+    """Tell whether the bucket takes and gives nothing at all, or only refuses one upload."""
+    try:
+        farm.objects.probe()
+    except Unavailable:
+        return True
+    return False
 
 
 def mismatch(file: dict[str, Any], actual: str) -> InvalidModel:
@@ -42,4 +54,16 @@ def used_up() -> Failure:
         message="The farm could not verify this upload.",
         why=f"It was begun {MOST_ATTEMPTS} times and never came to an end; see the farm's log.",
         fix="Tell the operator the upload's id; nothing of it has become a model.",
+    )
+
+
+def unread(seconds: float, error: Unavailable) -> Failure:
+    """Say that no process that would read an upload could be started for too long."""
+    return Failure(
+        code=UNREAD,
+        blame=Blame.FARM,
+        message="The farm could not read this upload.",
+        why=f"The process that reads uploads could not be started for {seconds:g} s. {error.why}",
+        fix="Nothing is wrong with the model: send it again when the operator has found the cause "
+        "in the farm's log.",
     )

@@ -40,7 +40,15 @@ from tasks.model_files import (
 )
 from tasks.model_uploads import MEDIA_TYPE
 from tasks.part_plan import folder, place
-from tasks.upload_failures import MOST_ATTEMPTS, mismatch, unexpected, used_up
+from tasks.upload_failures import (
+    MOST_ATTEMPTS,
+    UNREAD,
+    is_bucket_away,
+    mismatch,
+    unexpected,
+    unread,
+    used_up,
+)
 
 _BEAT_S = 2.0
 _AWAY = "bucket_away"
@@ -136,7 +144,11 @@ def _verify(work: _Work, reader: Reader, spool: Path | None) -> None:
     except _NotOursError:
         _log.info("upload_not_ours")
     except Unavailable as error:
-        if error.code != _AWAY or _is_away(work.farm):
+        if error.code == UNREAD and _is_unread_for_long(work):
+            _log.error("upload_unread", seconds=work.farm.policy.reader_patience_s, why=error.why)
+            _fail(work, unread(work.farm.policy.reader_patience_s, error))
+            return
+        if error.code != _AWAY or is_bucket_away(work.farm):
             # Nobody needs to wait for the lease: the next turn may find the farm whole again. It
             # is not the upload's fault, so the attempt does not count.
             _end(work, leased_until=None, attempts=work.attempt - 1)
@@ -150,13 +162,14 @@ def _verify(work: _Work, reader: Reader, spool: Path | None) -> None:
         raise
 
 
-def _is_away(farm: Farm) -> bool:
-    """Tell whether the bucket takes and gives nothing at all, or only refuses one upload."""
-    try:
-        farm.objects.probe()
-    except Unavailable:
-        return True
-    return False
+def _is_unread_for_long(work: _Work) -> bool:
+    """Note since when no reader can be started for an upload; tell whether that is too long."""
+    since = work.row.unread_since
+    if since is None:
+        since = now()
+        with suppress(_NotOursError):
+            work.hold(unread_since=since)
+    return now() - since >= timedelta(seconds=work.farm.policy.reader_patience_s)
 
 
 def tidy(farm: Farm) -> int:

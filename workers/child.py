@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import os
+import resource
 import signal
 import sys
 import traceback
@@ -45,7 +46,7 @@ def main(arguments: list[str]) -> int:
     result = run(job, sink)
     reach("child.made")
     try:
-        write_document(asked.scratch / RESULT_FILE, result)
+        write_document(asked.scratch / RESULT_FILE, with_peak(result))
     except OSError as error:
         if ends.failure_of(error).code == SCRATCH_FULL:
             return ends.NO_ROOM_STATUS
@@ -67,6 +68,12 @@ def run(job: ChildJob, sink: PipeSink) -> ChildResult:
     except Exception as error:  # noqa: BLE001 - the last line of defence: said as what it is
         traceback.print_exc()
         return ChildResult(failure=ends.failure_of(error))
+
+
+def with_peak(result: ChildResult) -> ChildResult:
+    """Return a result with the most memory that this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return result.model_copy(update={"peak_memory_bytes": peak})
 
 
 def _out_of_memory() -> Failure:

@@ -52,11 +52,15 @@ class ChildJob(_Document):
 
 
 class ChildResult(_Document):
-    """What came of it. ``facts`` may be there beside a ``failure``."""
+    """What came of it. ``facts`` may be there beside a ``failure``.
+
+    ``peak_memory_bytes``: the most resident memory of the child itself, as the kernel counted it.
+    """
 
     outputs: list[ChildOutput] = []
     facts: dict[str, JsonValue] = {}
     failure: Failure | None = None
+    peak_memory_bytes: int = 0
 
 
 def write_document(path: Path, document: BaseModel) -> None:

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     found = probe_in_child()
     for name, reason in found.absent.items():
         log.info("backend_absent", backend=name, reason=reason)
-    description = node.describe(found, settings.stages, settings.slots)
+    description = node.describe(found, settings.stages, settings.slots, settings.job_memory_bytes)
     try:
         state = node.enrol(
             settings.url,

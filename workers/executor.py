@@ -11,14 +11,13 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
 
 from enginefarm.errors import Failure, FarmError, JobFailed, LeaseLost
 from enginefarm.manifest import LOG_TYPE
-from enginefarm.preflight.subject import Room
 from enginefarm.report import Machine
 from enginefarm.state import JobState
 from tasks.fault_points import reach
@@ -45,6 +44,7 @@ from workers.fetching import fetch
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
+from workers.room import room_of
 from workers.settings import child_environment
 from workers.storing import store, tell_end
 
@@ -77,6 +77,7 @@ class _End:
     result: ChildResult = field(default_factory=ChildResult)
     failure: Failure | None = None
     machine: Machine | None = None
+    peak_memory_bytes: int | None = None
 
 
 def attempt(workshop: Workshop, job_id: str, number: int) -> str:
@@ -152,7 +153,7 @@ class _Attempt:
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
         found = machine.describe(self._shop.devices, self._device_arch(), load_before)
-        return _End(end.state, end.outputs, end.result, end.failure, found)
+        return replace(end, machine=found)
 
     def _device_arch(self) -> str:
         return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
@@ -166,7 +167,7 @@ class _Attempt:
             recipe=self._job.recipe,
             inputs=inputs,
             out=out,
-            room=self._room(),
+            room=room_of(self._job, self._shop.devices, self._limits.memory_bytes),
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(
@@ -188,17 +189,10 @@ class _Attempt:
         )
         if outcome.ending is sandbox.Ending.STOPPED:
             return self._stopped()
-        return self._judge(outcome, scratch)
-
-    def _room(self) -> Room:
-        """Return the memory that the job may have here: its limit, or all there is."""
-        devices = {device.arch: device for device in self._shop.devices}
-        cpu, gpu = devices.get("cpu"), devices.get(self._job.target.arch)
-        return Room(
-            memory_bytes=self._limits.memory_bytes or (cpu.memory_bytes if cpu else None),
-            gpu_memory_bytes=gpu.memory_bytes if gpu else None,
-            driver=gpu.driver if gpu else None,
-        )
+        end = self._judge(outcome, scratch)
+        # The tree is looked at now and then; the kernel counted every moment of the child itself.
+        most = max(outcome.peak_memory_bytes, end.result.peak_memory_bytes)
+        return replace(end, peak_memory_bytes=most)
 
     def _judge(self, outcome: sandbox.Outcome, scratch: Path) -> _End:
         failure = verdict.failure_of(outcome, self._limits)
@@ -242,6 +236,7 @@ class _Attempt:
             outputs=outputs[:-1],
             facts=end.result.facts,
             machine=end.machine,
+            peak_memory_bytes=end.peak_memory_bytes,
             failure=end.failure,
             log=outputs[-1] if outputs else None,
         )

@@ -39,7 +39,9 @@ class NodeState(BaseModel):
     heartbeat_s: float
 
 
-def describe(found: Probe, stages: Sequence[Stage], slots: int) -> NodeDescription:
+def describe(
+    found: Probe, stages: Sequence[Stage], slots: int, job_memory_bytes: int | None = None
+) -> NodeDescription:
     """Return what the node says of itself."""
     return NodeDescription(
         hostname=found.hostname,
@@ -50,6 +52,7 @@ def describe(found: Probe, stages: Sequence[Stage], slots: int) -> NodeDescripti
         backends=found.backends,
         stages=list(stages),
         slots=slots,
+        job_memory_bytes=job_memory_bytes,
         farm_version=version("enginefarm"),
     )
 

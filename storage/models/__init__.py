@@ -17,7 +17,7 @@ from storage.models.catalogue import (
 )
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
 from storage.models.uploads import Upload, UploadPart
-from storage.models.work import Attempt, Build, Event, Job, Outbox
+from storage.models.work import Attempt, Build, Event, Job, Outbox, Peak
 
 __all__ = [
     "ApiKey",
@@ -36,6 +36,7 @@ __all__ = [
     "Model",
     "Node",
     "Outbox",
+    "Peak",
     "Pulse",
     "SigningKey",
     "Tenant",

@@ -17,6 +17,7 @@ class Upload(Base):
 
     ``attempts`` counts who has begun to verify it, and only the last of them may end it; who finds
     the farm's own services away takes its count back.
+    ``unread_since``: when no process that would read it could be started, for the first time.
     ``cleared``: the bucket holds nothing of it any more but blobs.
     """
 
@@ -34,6 +35,7 @@ class Upload(Base):
     failure: Mapped[dict[str, Any] | None]
     attempts: Mapped[int] = mapped_column(default=0, server_default=text("0"))
     leased_until: Mapped[datetime | None]
+    unread_since: Mapped[datetime | None]
     cleared: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     touched_at: Mapped[datetime] = mapped_column(server_default=func.now())

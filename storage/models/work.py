@@ -126,6 +126,7 @@ class Job(Base):
     wait_until: Mapped[datetime | None]
     not_before: Mapped[datetime | None]
     limits: Mapped[dict[str, Any]]
+    peak_bytes: Mapped[int | None] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     queued_at: Mapped[datetime | None]
     started_at: Mapped[datetime | None]
@@ -168,6 +169,25 @@ class Attempt(Base):
     places: Mapped[list[Any]] = mapped_column(default=list, server_default=text("'[]'"))
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
+
+
+class Peak(Base):
+    """The memory that jobs of one kind took at one set of sizes.
+
+    ``enough``: ``peak_bytes`` is the least with which a job succeeded; otherwise the most that one
+    needed when it failed for want of memory.
+    """
+
+    __tablename__ = "peaks"
+
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"), primary_key=True)
+    likeness: Mapped[str] = mapped_column(primary_key=True)
+    sizes_digest: Mapped[str] = mapped_column(primary_key=True)
+    sizes: Mapped[list[Any]]
+    peak_bytes: Mapped[int] = mapped_column(BigInteger)
+    enough: Mapped[bool]
+    build_id: Mapped[str]
+    measured_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class Outbox(Base):

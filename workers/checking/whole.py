@@ -6,9 +6,10 @@ read, and a job that certainly has too little memory, leave the runtime unasked.
 
 from __future__ import annotations
 
-from enginefarm.finding import Finding
+from enginefarm.finding import Finding, note_finding
 from enginefarm.preflight.alternatives import other_targets
 from enginefarm.preflight.check import check, facts_or_finding, ordered, stops
+from enginefarm.preflight.rules.memory import needs_more_than_here
 from enginefarm.preflight.subject import Room, Subject
 from enginefarm.preflight.weights import look_at_weights
 from workers.backends import graph
@@ -43,6 +44,8 @@ def check_model(
     rules = check(subject)
     if any(found.code == "memory_short" for found in rules):
         return ordered([*rules, *other_targets(subject)])
+    if needs_more_than_here(subject):
+        return ordered([*rules, _not_asked()])
     sink.report(0.3, "asking the ONNX checker")
     said = anywhere = graph.check_file(source.path)
     if not stops(said):
@@ -55,3 +58,11 @@ def check_model(
     # What is wrong with the model itself is so for every other target, too.
     elsewhere = stops(found) and not stops(anywhere)
     return ordered([*found, *(other_targets(subject) if elsewhere else [])])
+
+
+def _not_asked() -> Finding:
+    return note_finding(
+        "profile_not_tried",
+        "Neither the runtime nor the original was asked.",
+        why="This node has too little memory for it; the build goes on where there is more.",
+    )

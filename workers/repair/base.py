@@ -30,6 +30,8 @@ class Ground:
     keep_outputs: Sequence[str] = ()
     """The only outputs that are wanted; empty: all."""
     prune_inputs: bool = False
+    drop_defaults: bool = False
+    """Whether inputs with default values are wanted as weights."""
 
 
 class NotApplied(Exception):

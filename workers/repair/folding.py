@@ -7,7 +7,7 @@ once it has been taken in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,12 @@ class Constants:
                 return None
             self._values[name] = numpy_helper.to_array(tensor)
         return self._values.get(name)
+
+    def admit(self, weights: Iterable[onnx.TensorProto]) -> None:
+        """Know weights that have come into the graph since."""
+        for tensor in weights:
+            self._tensors[tensor.name] = tensor
+            self._shapes[tensor.name] = list(tensor.dims)
 
     def learn(self, node: onnx.NodeProto) -> Array | None:
         """Return the one output of a node, if it is always the same; remember it."""

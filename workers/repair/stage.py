@@ -92,6 +92,7 @@ def _ground(job: ChildJob, folder: Path, scan: ModelScan) -> Ground:
         synthetic=SYNTHETIC.validate_python(job.recipe.get("synthetic") or {}),
         keep_outputs=asked.get("keep_outputs") or [],
         prune_inputs=bool(asked.get("prune_unused")),
+        drop_defaults=bool(asked.get("drop_defaults")),
     )
 
 

@@ -147,6 +147,7 @@ _CODES: dict[str, str] = {
     "manifest_digest_mismatch": "The manifest is not the one of this digest.",
     "manifest_invalid": "The manifest cannot be used.",
     "memory_limit": "The job used more memory than a job may.",
+    "memory_not_served": "No live node has the memory that a job is known to need.",
     "memory_short": "The build needs more memory than a job may have.",
     "method_not_allowed": "The path does not take this method.",
     "migrations_differ": "The migrations and the rows do not agree.",

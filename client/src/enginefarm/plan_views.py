@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field, JsonValue
 
 from enginefarm.digest import Digest
+from enginefarm.finding import Finding
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from enginefarm.views import View
@@ -36,6 +37,9 @@ class PlannedJob(View):
     source: str | None = Field(default=None, description="The job that is reused or joined.")
     nodes: list[str] = Field(default_factory=list)
     repairs: list[str] = Field(default=[], description="Known only where the job is cached.")
+    memory_bytes: int | None = Field(
+        default=None, description="What it is known to need, from an earlier build like it."
+    )
     miss: MissView | None = None
 
 
@@ -47,6 +51,10 @@ class PlannedTarget(View):
     measured: bool
     reason: str | None
     jobs: list[PlannedJob]
+    findings: list[Finding] | None = Field(
+        default=None,
+        description="What the check of this model found, where that very check has run already.",
+    )
 
 
 class PlanView(View):

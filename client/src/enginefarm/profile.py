@@ -12,6 +12,7 @@ from typing import NoReturn
 from pydantic import JsonValue
 
 from enginefarm.counted import counted
+from enginefarm.dim_names import is_placeholder
 from enginefarm.errors import InvalidProfile
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile_text import as_flags, parse_shape_range, shape_text
@@ -171,7 +172,7 @@ def _check_names(number: int, known: Mapping[str, TensorView], profile: Profile)
     first: dict[str, tuple[str, Range]] = {}
     for name, shapes in profile.items():
         for axis, dim in enumerate(known[name].shape):
-            if not isinstance(dim, str) or not _is_a_name(dim):
+            if not isinstance(dim, str) or is_placeholder(dim):
                 continue
             asked = (shapes.min[axis], shapes.opt[axis], shapes.max[axis])
             place = f"{name}[{axis}]"
@@ -187,11 +188,6 @@ def _check_names(number: int, known: Mapping[str, TensorView], profile: Profile)
                     dimension=dim,
                     places=[there, place],
                 )
-
-
-def _is_a_name(dim: str) -> bool:
-    """Tell a name from what exporters write who mean "any", such as ``?`` or ``-1``."""
-    return any(letter.isalpha() for letter in dim) and dim.lower() not in {"none", "unk", "nan"}
 
 
 def _colons(asked: Range) -> str:

@@ -72,6 +72,13 @@ REPAIRS: tuple[Repair, ...] = (
         "A file format version that is newer than its operators need, and than runtimes take.",
     ),
     Repair(
+        "weights-not-inputs",
+        2,
+        Exactness.STRUCTURAL,
+        "Weights that are listed as inputs, too, as every file before IR version 4 had them; in"
+        " later files these are inputs with defaults, and stay unless repair.drop_defaults is set.",
+    ),
+    Repair(
         "sort-nodes",
         1,
         Exactness.STRUCTURAL,
@@ -82,12 +89,6 @@ REPAIRS: tuple[Repair, ...] = (
         1,
         Exactness.STRUCTURAL,
         "Nodes that have the name of another. Two tensors of one name are left for the check.",
-    ),
-    Repair(
-        "weights-not-inputs",
-        1,
-        Exactness.STRUCTURAL,
-        "Weights that are listed as inputs, too, as every file before IR version 4 had them.",
     ),
     Repair(
         "raise-opset",
@@ -119,21 +120,21 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "unique-dimensions",
-        1,
+        2,
         Exactness.STRUCTURAL,
         "Axes that an exporter gave one placeholder name, such as ? or -1, get names of their own.",
         backends=_TENSORRT,
     ),
     Repair(
         "pin-dimensions",
-        1,
+        2,
         Exactness.EXACT,
         "In a model that branches, a dimension to which the profiles give one size is that number.",
         backends=_TENSORRT,
     ),
     Repair(
         "fold-constants",
-        1,
+        2,
         Exactness.EXACT,
         "What is constant is computed once, and an If whose condition is known gives way to its"
         " branch.",

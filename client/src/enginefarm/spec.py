@@ -114,6 +114,9 @@ class RepairOptions(_Strict):
     fix_inputs: dict[Name, FixedInput] = {}
     allow: list[Inexact] = Field(default=[], description="Repairs that are not exact.")
     prune_unused: bool = Field(default=False, description="Remove inputs that no node reads.")
+    drop_defaults: bool = Field(
+        default=False, description="Take inputs that have default values for weights."
+    )
     keep_outputs: list[Name] = Field(
         default=[], description="The only outputs that are wanted; empty: all."
     )
@@ -121,7 +124,8 @@ class RepairOptions(_Strict):
     @property
     def asks(self) -> bool:
         """Whether something is asked for that cannot be had without the stage."""
-        return bool(self.fix_inputs or self.allow or self.prune_unused or self.keep_outputs)
+        asked = (self.fix_inputs, self.allow, self.prune_unused, self.drop_defaults)
+        return any(asked) or bool(self.keep_outputs)
 
     @model_validator(mode="after")
     def _none_asks_for_nothing(self) -> Self:

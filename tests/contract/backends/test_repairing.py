@@ -9,12 +9,17 @@ from typing import Any
 import onnx
 import pytest
 
+from enginefarm.fixed import with_fixed
+from enginefarm.model_file import scan_model
+from enginefarm.profile import check_profiles, propose
 from enginefarm.repairs import passes_for
-from enginefarm.spec import RepairOptions
+from enginefarm.spec import FixedInput, RepairOptions
 from enginefarm.state import Stage
+from localfarm.models import shipped
 from tests.contract.backends.bench import Bench, Ran
 from tests.unit.workers.repair import made
 from tests.unit.workers.repair.test_folding import rate_chooses, squeezed_if_single
+from tests.unit.workers.repair.test_structural import defaulted
 
 SQUARE = [{"x": made.shapes([1, 1, 4], [2, 1, 8], [4, 1, 16]).model_dump()}]
 
@@ -154,3 +159,33 @@ def test_an_output_that_nobody_wants_is_neither_built_nor_compared(
         if ran.result is not None and code is None:
             facts: Any = ran.result.facts
             assert [row["output"] for row in facts["accuracy"]["outputs"]] == ["y"]
+
+
+@pytest.mark.parametrize("name", ["silero-if", "silero-op15", "silero-ifless"])
+def test_a_speech_model_builds_with_the_profile_that_is_proposed_for_it(
+    bench: Bench, tmp_path: Path, name: str
+) -> None:
+    path = shipped(name).file()
+    fixed = {"sr": FixedInput(value=16000)}
+    inputs = with_fixed(scan_model(path).inputs, fixed)
+    proposed = propose(inputs)
+    check_profiles(inputs, [proposed])
+    profiles = [{name: row.model_dump() for name, row in proposed.items()}]
+    model = written(repaired(bench, path, profiles, fix_inputs={"sr": {"value": 16000}}), path)
+
+    checked = bench.run(Stage.CHECK, model, profiles=profiles)
+    assert checked.code is None, checked.log
+    compiled = bench.run(Stage.COMPILE, model, profiles=profiles)
+    assert compiled.code is None, compiled.log
+
+
+def test_an_input_with_a_default_value_is_built_with_it(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    onnx.save(defaulted(), str(path))
+    model = written(repaired(bench, path, []), path)
+    assert model == path
+
+    checked = bench.run(Stage.CHECK, model, profiles=[])
+    assert checked.code is None, checked.log
+    compiled = bench.run(Stage.COMPILE, model, profiles=[])
+    assert compiled.code is None, compiled.log

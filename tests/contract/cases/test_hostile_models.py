@@ -12,7 +12,7 @@ from enginefarm.finding import Finding, Severity
 from enginefarm.preflight.alternatives import other_targets
 from enginefarm.preflight.check import check, facts_or_finding
 from enginefarm.preflight.facts import ModelFacts
-from enginefarm.preflight.subject import Subject
+from enginefarm.preflight.subject import Room, Subject
 from enginefarm.preflight.weights import look_at_weights
 from enginefarm.state import Stage
 from enginefarm.target import Target
@@ -91,3 +91,24 @@ def test_a_refusal_names_the_targets_that_can(tmp_path: Path) -> None:
     assert note.code == "other_targets"
     assert "tensorrt-rtx@sm_89" in note.message
     assert "tensorrt-rtx@sm_75" not in note.message
+
+
+@pytest.mark.parametrize(
+    ("served", "why", "fix"),
+    [
+        (None, "", "one of these"),
+        ((), "No live node of the farm builds for any of these now.", "one of these"),
+        (("tensorrt-rtx@sm_89", "tensorrt-rtx@sm_75"), "for tensorrt-rtx@sm_89 now", "sm_89,"),
+    ],
+)
+def test_a_refusal_says_which_of_these_targets_the_farm_serves_now(
+    tmp_path: Path, served: tuple[str, ...] | None, why: str, fix: str
+) -> None:
+    case = next(each for each in CASES if each.name == "fp8")
+    facts = facts_or_finding(case.write(tmp_path))
+    assert isinstance(facts, ModelFacts)
+    room = Room(served=served)
+    subject = Subject(facts, Target.parse("tensorrt-rtx@sm_86"), case.profiles, room=room)
+    (note,) = other_targets(subject)
+    assert why in note.why
+    assert fix in note.fix

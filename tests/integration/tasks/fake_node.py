@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +72,9 @@ class FakeNode:
     engine: bytes | None = None
     repaired: bytes | None = None
     slots: int = 1
+    memory_bytes: int = 1 << 34
+    job_memory_bytes: int | None = None
+    took: Mapping[Stage, int] = field(default_factory=dict)
     node_id: str = ""
     credential: str | None = None
 
@@ -89,7 +92,8 @@ class FakeNode:
         self.node_id, self.credential = reply.node_id, reply.credential
 
     def described(self) -> NodeDescription:
-        return description(*self.backends, slots=self.slots)
+        told = {"memory_bytes": self.memory_bytes, "job_memory_bytes": self.job_memory_bytes}
+        return description(*self.backends, slots=self.slots).model_copy(update=told)
 
     def alive(self, *, draining: bool = False, running: Sequence[Assignment] = ()) -> NodeBeatReply:
         ids = [work.job_id for work in running]
@@ -140,6 +144,7 @@ class FakeNode:
             outputs=[file for file, _ in made],
             facts=self.facts(work.stage, len(made[0][1]) if made else 0),
             log=log[0] if upload else None,
+            peak_memory_bytes=self.took.get(work.stage),
         )
 
     def tell(self, work: Assignment, message: FinishRequest) -> JobState:

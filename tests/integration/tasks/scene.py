@@ -143,6 +143,12 @@ class Scene:
             if job is not None and job.state is JobState.QUEUED:
                 self.do(node, build_id, stage, target)
 
+    def withdraw(self, build_id: str) -> None:
+        """Let nobody take from the cache what a build made."""
+        with self.farm.database.transaction() as session:
+            for row in jobs.of_build(session, self.tenant_id, build_id):
+                jobs.withdraw(session, row)
+
     def node(self, node_id: str) -> Node:
         with self.farm.database.transaction() as session:
             return session.get_one(Node, node_id)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from enginefarm.errors import NotServed
+from enginefarm.errors import Failure, NotServed
 from enginefarm.plan_views import PlannedJob, PlannedTarget
-from enginefarm.state import Stage
+from enginefarm.state import Blame, JobState, Stage
 from storage.models import Job
 from tasks import submit
+from tasks.messages import FinishRequest
+from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
 
@@ -91,3 +93,56 @@ def test_a_plan_that_waits_says_so(scene: Scene) -> None:
 
     assert waits.backend_version is None
     assert {job.outcome for job in waits.jobs} == {"wait"}
+
+
+FOUND = {"severity": "error", "code": "unsupported_operator", "message": "No such operator."}
+
+
+def test_a_plan_tells_what_the_check_has_found_before(scene: Scene, node: FakeNode) -> None:
+    assert target(scene).findings is None
+    build_id = scene.submit(until="check")
+    scene.do(node, build_id, Stage.CHECK)
+
+    assert target(scene).findings == []
+    assert target(scene, options={"compile": {"graph_optimization": "all"}}).findings is None
+
+
+def test_a_plan_tells_what_stopped_the_check_before(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    scene.do(node, build_id, Stage.REPAIR)
+    work = node.take(scene.job(build_id, Stage.CHECK))
+    failure = Failure(
+        code="unsupported_operator",
+        blame=Blame.PERSON,
+        message="It cannot be built.",
+        context={"findings": [FOUND]},
+    )
+    node.tell(
+        work,
+        FinishRequest(
+            attempt=work.attempt,
+            lease_token=work.lease_token,
+            state=JobState.FAILED,
+            failure=failure,
+        ),
+    )
+
+    (found,) = target(scene).findings or []
+    assert (found.severity, found.code) == ("error", "unsupported_operator")
+
+
+def test_a_plan_tells_the_memory_that_a_build_like_it_took(scene: Scene, node: FakeNode) -> None:
+    node.took = {Stage.REPAIR: 5 << 30}
+    build_id = scene.submit()
+    scene.run(node, build_id)
+    assert planned(scene)[Stage.REPAIR].memory_bytes is None  # it comes from the cache
+    scene.withdraw(build_id)
+
+    assert planned(scene)[Stage.REPAIR].memory_bytes == 5 << 30
+    scene.silence(node.node_id, 3600)
+    reconcile(scene.farm)
+    FakeNode(scene.farm, "small", memory_bytes=4 << 30)
+    with pytest.raises(NotServed, match="5120 MiB"):
+        planned(scene)
+    waits = planned(scene, wait_for_node=60)[Stage.REPAIR]
+    assert (waits.outcome, waits.nodes) == ("wait", [])

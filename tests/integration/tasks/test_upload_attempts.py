@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 import pytest
@@ -80,3 +81,36 @@ def test_an_upload_that_is_never_verified_to_its_end_fails_after_some_attempts(
     verify_due(farm, Reader())
 
     assert outcome(farm, upload_id) == (UploadState.FAILED, "internal")
+
+
+class Unstartable(Reader):
+    """A reader whose process cannot be started."""
+
+    def model(self, *_: object) -> NoReturn:
+        raise Unavailable("No.", code="reader_unavailable", why="There is no room.")
+
+
+def test_an_upload_that_no_reader_can_be_started_for_fails_when_patience_ends(
+    farm: Farm, tenant_id: str
+) -> None:
+    upload_id = waiting(farm, tenant_id, dict(FILES))
+    for _ in range(7):
+        with pytest.raises(Unavailable):
+            verify_due(farm, Unstartable())
+    assert outcome(farm, upload_id) == (UploadState.VERIFYING, None)
+
+    verify_due(replace(farm, policy=replace(farm.policy, reader_patience_s=0.0)), Unstartable())
+    failure = row(farm, upload_id).failure
+    assert failure is not None
+    assert (failure["code"], failure["blame"]) == ("reader_unavailable", "farm")
+    assert "There is no room." in failure["why"]
+
+
+def test_an_upload_is_read_when_a_reader_can_be_started_again(farm: Farm, tenant_id: str) -> None:
+    upload_id = waiting(farm, tenant_id, dict(FILES))
+    with pytest.raises(Unavailable):
+        verify_due(farm, Unstartable())
+    assert row(farm, upload_id).unread_since is not None
+    verify_due(farm, Reader())
+
+    assert outcome(farm, upload_id) == (UploadState.DONE, None)

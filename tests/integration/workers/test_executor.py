@@ -35,6 +35,7 @@ def test_a_compile_job_ends_with_its_engine_stored(
     assert len(served.blobs[engine["digest"]]) == engine["size"]
     assert end["facts"]["compile"]["engine_bytes"] == engine["size"]
     assert end["machine"]["device"] == "cpu"
+    assert end["peak_memory_bytes"] >= end["facts"]["compile"]["peak_memory_bytes"]
     assert end["log"]["role"] == "log"
     assert empty(workshop.scratch)
 

@@ -10,8 +10,10 @@ from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.report import _grids, _head
 from enginefarm.cli.results import repaired
 from enginefarm.cli.run_shapes import require_not_fixed
+from enginefarm.cli.submit import _tell_findings
 from enginefarm.cli.tables import jobs_table, plan_table
 from enginefarm.errors import InvalidRequest
+from enginefarm.finding import error_finding
 from enginefarm.plan_views import PlannedJob, PlannedTarget, PlanView
 from enginefarm.repair_report import Outcome, PassReport, Proof, RepairReport
 from enginefarm.repairs import Exactness
@@ -146,6 +148,21 @@ def test_a_plan_tells_which_repairs_a_cached_build_has_had(
     )
     stdout().print(plan_table(PlanView(model=MODEL, targets=[target])))
     assert "repairs: unique-dimensions" in capsys.readouterr().out
+
+
+def test_a_plan_tells_what_was_found_before_and_where_nothing_was_looked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = error_finding("unsupported_operator", "There is no Frobnicate.", fix="Take it out.")
+    row = PlannedTarget(target=CPU, backend_version="1", measured=True, reason=None, jobs=[])
+
+    _tell_findings(row.model_copy(update={"findings": [found]}))
+    assert "There is no Frobnicate." in capsys.readouterr().out
+    _tell_findings(row.model_copy(update={"findings": []}))
+    assert "nothing was found" in capsys.readouterr().out
+    _tell_findings(row)
+    told = capsys.readouterr()
+    assert (told.out, "not checked yet" in told.err) == ("", True)
 
 
 def test_an_engine_is_not_run_on_values_for_what_it_no_longer_takes() -> None:

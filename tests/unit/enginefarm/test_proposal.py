@@ -69,3 +69,35 @@ def test_one_name_has_one_range_wherever_it_stands() -> None:
     proposed = propose(rows)
 
     assert proposed["image"].max[2:] == [proposed["ids"].max[1]] * 2
+
+
+@pytest.mark.parametrize("names", [(None, None, None), ("batch", "sequence", "batch"), ("?",) * 3])
+def test_a_model_that_keeps_a_state_gets_one_frame_and_one_batch_everywhere(
+    names: tuple[str | None, ...],
+) -> None:
+    batch, length, of_state = names
+    rows = [
+        TensorView(name="input", dtype="float32", shape=[batch, length]),
+        TensorView(name="state", dtype="float32", shape=[2, of_state, 128]),
+    ]
+
+    proposed = propose(rows)
+
+    assert proposed["input"].min == [1, 576]
+    assert proposed["input"].max == [8, 576]
+    assert (proposed["state"].min, proposed["state"].max) == ([2, 1, 128], [2, 8, 128])
+
+
+@pytest.mark.parametrize("name", ["h", "c", "h0", "c_in", "hidden", "state", "cell_state"])
+def test_the_batch_of_a_state_without_a_name_is_a_batch(name: str) -> None:
+    assert axis(TensorView(name=name, dtype="float32", shape=[1, None, 64]), 1) == BATCH
+
+
+def test_three_dimensions_alone_are_no_state() -> None:
+    assert axis(TensorView(name="x", dtype="float32", shape=[1, None, 64]), 1) == (16, 64, 256)
+
+
+def test_axes_that_share_a_placeholder_are_guessed_each_for_itself() -> None:
+    proposed = propose([TensorView(name="x", dtype="float32", shape=["?", 3, "?", "?"])])
+
+    assert proposed["x"].max == [8, 3, 640, 640]

@@ -9,7 +9,7 @@ from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from tasks.messages import BackendDescription, NodeDescription
-from tasks.plan import LiveNode, able, newest_version, plan_target
+from tasks.plan import LiveNode, able, newest_version, plan_target, served_targets
 from tasks.routing import NODE_STAGES
 
 GPU = Target.parse("tensorrt-rtx@sm_89")
@@ -166,3 +166,13 @@ def test_a_node_of_a_newer_version_may_have_it_all_the_same() -> None:
     newer = live(version="10", backend="tensorrt", arch="sm_90")
 
     assert plan_target(spec(targets=[str(target)]), target, [newer]).version == "10"
+
+
+def test_the_targets_that_are_served_are_those_that_live_nodes_check_and_compile() -> None:
+    nodes = [
+        live(),
+        live("b", backend="onnxruntime", arch="cpu"),
+        live("c", arch="sm_86", stages=(Stage.BENCHMARK,)),
+        live("d", backend="of-tomorrow"),
+    ]
+    assert list(map(str, served_targets(nodes))) == ["onnxruntime@cpu", "tensorrt-rtx@sm_89"]

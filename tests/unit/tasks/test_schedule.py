@@ -226,3 +226,13 @@ def test_work_spreads_over_the_nodes() -> None:
     seats = [replace(NODE, node="a", slots=2, running=1), replace(NODE, node="b", slots=2)]
 
     assert len(choose(backlog_of("acme", 0, 9), seats)) == 3
+
+
+def test_a_job_waits_for_a_seat_with_its_memory_and_stands_in_nobodys_way() -> None:
+    small = Seat("small", frozenset({CPU, ALONE}), slots=2, memory_bytes=4)
+    large = Seat("large", frozenset({CPU, ALONE}), memory_bytes=8)
+    wishes = [wish(1, memory_bytes=9), wish(2, memory_bytes=6), wish(3, memory_bytes=6), wish(4)]
+
+    assert rings(choose(wishes, [small, large])) == [2, 4]
+    assert rings(choose(wishes, [small])) == [4]
+    assert rings(choose([replace(wishes[1], queue=ALONE, alone=True), wish(5)], [small])) == [5]

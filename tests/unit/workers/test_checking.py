@@ -138,3 +138,9 @@ def test_a_profile_that_does_not_fit_is_not_tried(tmp_path: Path, code: str) -> 
     }
     found, asked = checked(tmp_path, dense(), profile={"x": wrong[code]})
     assert ([each.code for each in found if each.severity == "error"], asked) == ([code], 1)
+
+
+def test_a_node_with_too_little_memory_does_not_try_what_goes_to_another(tmp_path: Path) -> None:
+    room = Room(memory_bytes=1 << 26, most_memory_bytes=1 << 33)
+    found, asked = checked(tmp_path, dense(), room=room)
+    assert ([each.code for each in found], asked) == (["memory_tight", "profile_not_tried"], 0)

@@ -61,10 +61,21 @@ def test_a_detector_at_odd_sizes_is_told_which_sizes_it_takes() -> None:
     assert "xport" not in found.fix
 
 
-def test_a_speech_model_with_the_proposed_profile_fails_the_check_and_not_the_benchmark() -> None:
-    speech = open_reference(shipped("silero-op15").file())
+@pytest.mark.parametrize("name", ["silero-if", "silero-op15", "silero-ifless"])
+def test_a_speech_model_runs_at_the_profile_that_is_proposed_for_it(name: str) -> None:
+    speech = open_reference(shipped(name).file())
 
-    (found,) = trial_runs(speech, [propose(speech.inputs)], CPU)
+    assert trial_runs(speech, [propose(speech.inputs)], CPU) == []
+
+
+def test_a_speech_model_at_steps_that_it_does_not_take_fails_the_check() -> None:
+    speech = open_reference(shipped("silero-op15").file())
+    asked = {
+        "input": ShapeRange(min=[1, 16], opt=[1, 128], max=[8, 512]),
+        "state": ShapeRange(min=[2, 1, 128], opt=[2, 1, 128], max=[2, 8, 128]),
+    }
+
+    (found,) = trial_runs(speech, [asked], CPU)
 
     assert found.code == "profile_not_runnable"
     assert "input=8x512,state=2x8x128" in found.fix

@@ -18,14 +18,17 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
     if not _is_needed(model, ground):
         return None
     before, outer = count_nodes(model.graph), len(model.graph.node)
-    branches = fold(model)
-    if len(model.graph.node) == outer and not branches:
+    decided = fold(model)
+    if len(model.graph.node) == outer and not decided.taken:
         return None
     left = count(model.graph, "If")
     told = f"{counted(before, 'node')} became {count_nodes(model.graph)}"
-    if branches:
-        told += f"; {counted(branches, 'time')} an If gave way to its branch"
-    return f"{told}; {counted(left, 'If remains', 'If remain')}" if left else told
+    if decided.taken:
+        told += f"; {counted(decided.taken, 'time')} an If gave way to its branch"
+    told = f"{told}; {counted(left, 'If remains', 'If remain')}" if left else told
+    if decided.left:
+        told += f", of which {len(decided.left)} are decided and could not be taken in"
+    return told
 
 
 def _is_needed(model: onnx.ModelProto, ground: Ground) -> bool:

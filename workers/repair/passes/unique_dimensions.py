@@ -6,16 +6,14 @@ and refuses a profile in which they differ.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 
 import onnx
 
 from enginefarm.counted import counted
+from enginefarm.dim_names import is_placeholder
 from workers.repair.base import Ground
-
-_PLACEHOLDER = re.compile(r"(?:[^A-Za-z]*|none|unk|unknown|nan|any|dynamic)", re.IGNORECASE)
 
 
 def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
@@ -35,11 +33,6 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
             dim.Clear()
     told = counted(len(renamed), "axis has a name of its own", "axes have names of their own")
     return f"{told}: {', '.join(renamed[:8])}"
-
-
-def is_placeholder(name: str) -> bool:
-    """Tell a name of an axis from what exporters write who mean "any"."""
-    return _PLACEHOLDER.fullmatch(name) is not None
 
 
 def _named(

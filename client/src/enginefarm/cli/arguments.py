@@ -179,6 +179,7 @@ def repair_texts(asked: RepairOptions) -> list[str]:
     words = [f"--fix {name}={_fix_text(row)}" for name, row in asked.fix_inputs.items()]
     words += [f"--allow {each}" for each in asked.allow]
     words += ["--option repair.prune_unused=true"] if asked.prune_unused else []
+    words += ["--option repair.drop_defaults=true"] if asked.drop_defaults else []
     kept = ",".join(asked.keep_outputs)
     words += [f"--option repair.keep_outputs={kept}"] if kept else []
     return words + (["--option repair.mode=none"] if asked.mode is RepairMode.NONE else [])

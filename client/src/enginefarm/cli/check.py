@@ -237,14 +237,15 @@ def _tell(outcome: _Outcome, *, as_json: bool) -> None:
 def _show(outcome: _Outcome) -> None:
     for target, told in outcome.found.items():
         if told:
-            stdout().print(_table(target, told))
+            stdout().print(findings_table(target, told))
         elif outcome.refused is None:
             say(f"{target}: nothing is wrong")
     if outcome.alone or (any(outcome.found.values()) and outcome.refused is not None):
         remark("by the rules alone; the farm also asks the runtimes and tries the model")
 
 
-def _table(target: str, told: Sequence[Finding]) -> Grid:
+def findings_table(target: str, told: Sequence[Finding]) -> Grid:
+    """Return what a check found about a target."""
     errors = sum(each.severity is Severity.ERROR for each in told)
     rest = counted(len(told) - errors, "other finding")
     head = f"{target}  {counted(errors, 'error')}, {rest}"

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from enginefarm.cli import arguments
 from enginefarm.cli import submit_options as options
+from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
 from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
@@ -18,6 +19,7 @@ from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
 from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
+from enginefarm.plan_views import PlannedTarget
 from enginefarm.spec import BuildSpec, Unmeasured
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
@@ -117,6 +119,18 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
         print_json(plan)
     else:
         stdout().print(plan_table(plan))
+        for target in plan.targets:
+            _tell_findings(target)
+
+
+def _tell_findings(planned: PlannedTarget) -> None:
+    """Tell what the check found of a target, if it has been checked as it would be now."""
+    if planned.findings is None:
+        remark(f"{planned.target}: not checked yet as it would be; see: enginefarm check")
+    elif planned.findings:
+        stdout().print(findings_table(str(planned.target), planned.findings))
+    else:
+        say(f"{planned.target}: checked before, nothing was found")
 
 
 def _ask(farm: FarmClient, spec: BuildSpec, key: str | None, *, watch: bool, as_json: bool) -> None:

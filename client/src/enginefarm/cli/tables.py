@@ -127,7 +127,8 @@ def _grid(*headings: str) -> Grid:
 
 def _why(job: PlannedJob) -> str:
     if job.miss is None:
-        return f"repairs: {', '.join(job.repairs)}" if job.repairs else ""
+        took = f"takes {size(job.memory_bytes)}, as measured before" if job.memory_bytes else ""
+        return f"repairs: {', '.join(job.repairs)}" if job.repairs else took
     if job.miss.nearest_key is None:
         return "nothing like it was built before"
     differences = (f"{each.field}: {each.nearest} → {each.this}" for each in job.miss.differences)

@@ -1,4 +1,4 @@
-"""When a target cannot take a model: which others can, by the rules alone. Pure."""
+"""When a target cannot take a model: which others can, by the rules alone, and now. Pure."""
 
 from __future__ import annotations
 
@@ -32,13 +32,24 @@ def able_targets(subject: Subject, others: Iterable[Target]) -> list[Target]:
 
 def other_targets(subject: Subject, others: Iterable[Target] | None = None) -> list[Finding]:
     """Return a note that names the targets which can take the model, if there are any."""
-    able = able_targets(subject, known_targets() if others is None else others)
+    able = list(map(str, able_targets(subject, known_targets() if others is None else others)))
     if not able:
         return []
+    served = subject.room.served
+    now = [name for name in able if served is not None and name in served]
     return [
         note_finding(
             "other_targets",
-            f"By the rules alone it can be built for {', '.join(map(str, able))}.",
-            fix="Ask for one of these, if that is where it may run.",
+            f"By the rules alone it can be built for {', '.join(able)}.",
+            why="" if served is None else _served(able, now),
+            fix=f"Ask for {' or '.join(now) or 'one of these'}, if that is where it may run.",
         )
     ]
+
+
+def _served(able: list[str], now: list[str]) -> str:
+    if now == able:
+        return "Live nodes of the farm build for all of these now."
+    if not now:
+        return "No live node of the farm builds for any of these now."
+    return f"Live nodes of the farm build for {', '.join(now)} now, and for none of the others."

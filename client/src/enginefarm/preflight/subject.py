@@ -21,6 +21,18 @@ ENDS = ("min", "opt", "max")
 
 
 @dataclass(frozen=True)
+class Measured:
+    """The memory that a stage took in an earlier build of this model, with these options.
+
+    ``enough``: at sizes no smaller than these; otherwise it is the least that is needed.
+    """
+
+    stage: str
+    peak_bytes: int
+    enough: bool
+
+
+@dataclass(frozen=True)
 class Room:
     """What a machine offers a job. None: not known, and then nothing is said of it."""
 
@@ -28,6 +40,11 @@ class Room:
     gpu_memory_bytes: int | None = None
     driver: str | None = None
     """Version of the NVIDIA driver, where the machine has the target's GPU."""
+    most_memory_bytes: int | None = None
+    """What the machine that offers most has for such a job: it may be built there instead."""
+    measured: tuple[Measured, ...] = ()
+    served: tuple[str, ...] | None = None
+    """The targets that the farm's live nodes build for now; None: no farm was asked."""
 
 
 @dataclass(frozen=True)

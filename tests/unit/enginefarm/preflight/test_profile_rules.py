@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from enginefarm.model_file import ModelScan
 from enginefarm.preflight.facts import GraphFacts, ModelFacts
-from enginefarm.preflight.rules.profiles import misfits, names_that_share_no_size
+from enginefarm.preflight.rules.profiles import fit_inputs, misfits, names_that_share_no_size
 from enginefarm.preflight.subject import Subject
 from enginefarm.spec import Profile, ShapeRange
 from enginefarm.target import Target
@@ -107,3 +109,10 @@ def test_a_name_that_means_nothing_and_holds_by_luck_is_noted() -> None:
     overlap = {"a": span(1, 3), "b": span(2, 4)}
     (found,) = names_that_share_no_size(subject(["?", "?"], overlap, "tensorrt-rtx@sm_89"))
     assert (found.severity, found.code) == ("note", "dim_name_placeholder")
+
+
+def test_a_profile_that_is_missing_is_proposed_as_flags() -> None:
+    given = subject(["batch", "batch"], {}, "tensorrt-rtx@sm_89")
+    found = list(fit_inputs(replace(given, profiles=())))
+    assert {each.code for each in found} == {"profile_required"}
+    assert all("--profile a=1:1:8,b=1:1:8" in each.fix for each in found)

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from enginefarm.preflight import weights as weights_module
 from enginefarm.preflight.rules.memory import estimate
-from enginefarm.preflight.subject import Room, Subject
+from enginefarm.preflight.subject import Measured, Room, Subject
 from enginefarm.preflight.weights import look_at_weights
 from enginefarm.target import Target
 from tests.unit.enginefarm.preflight.made import (
@@ -130,6 +130,40 @@ def test_a_job_that_does_not_fit_is_refused_with_the_number(
     found = found_in(tmp_path, wide(), target, room=room)
     assert codes(found) == expected
     assert all("iB" in each.message for each in found)
+
+
+def took(peak: int, *, enough: bool = True, stage: str = "compile") -> tuple[Measured, ...]:
+    return (Measured(stage, peak, enough),)
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"),
+    [
+        (Room(memory_bytes=GIB, measured=took(GIB + 1)), ["memory_short"]),
+        (Room(memory_bytes=GIB, measured=took(GIB + 1, enough=False)), ["memory_short"]),
+        (Room(memory_bytes=GIB, measured=took(GIB + 1, stage="benchmark")), ["memory_short"]),
+        (Room(memory_bytes=GIB, measured=took(GIB)), []),
+        # What was measured goes before the estimate, which is above it.
+        (Room(memory_bytes=GIB // 8, measured=took(GIB // 10)), []),
+        (Room(memory_bytes=GIB // 8, measured=took(GIB // 10, enough=False)), ["memory_short"]),
+        (Room(memory_bytes=8 * GIB, measured=took(3 * GIB)), ["memory_estimate"]),
+        # Another node has room for it.
+        (Room(GIB, most_memory_bytes=4 * GIB, measured=took(2 * GIB)), ["memory_tight"]),
+        (Room(memory_bytes=GIB // 8, most_memory_bytes=GIB), ["memory_tight"]),
+        (Room(memory_bytes=GIB // 8, most_memory_bytes=GIB // 7), ["memory_short"]),
+    ],
+)
+def test_what_an_earlier_build_took_is_known_better_than_estimated(
+    tmp_path: Path, room: Room, expected: list[str]
+) -> None:
+    found = found_in(tmp_path, wide(), RTX, room=room)
+    assert codes(found) == expected
+
+
+def test_a_measured_number_is_told_as_one(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, wide(), RTX, room=Room(memory_bytes=GIB, measured=took(3 * GIB)))
+    assert "3072 MiB, measured on an earlier build of this model" in found.message
+    assert "1024 MiB" in found.message
 
 
 @pytest.mark.parametrize(

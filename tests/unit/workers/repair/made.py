@@ -71,8 +71,7 @@ def through(
     profile: Profile | None = None,
     fixed: dict[str, FixedInput] | None = None,
     synthetic: dict[str, SyntheticInput] | None = None,
-    keep_outputs: Sequence[str] = (),
-    backend: str = "tensorrt-rtx",
+    **ground_of: Any,  # noqa: ANN401 - what else Ground has
 ) -> tuple[onnx.ModelProto, list[PassReport]]:
     """Bring a model through the named passes, or all; return it and what became of each."""
     path = folder / "original.onnx"
@@ -81,15 +80,14 @@ def through(
     work.mkdir(exist_ok=True)
     declared = scan_model(path).inputs
     ground = Ground(
-        backend=backend,
         folder=folder,
         declared=declared,
         inputs=with_fixed(declared, fixed or {}),
         profiles=[profile] if profile else [],
         fixed=fixed or {},
         synthetic=synthetic or {},
-        keep_outputs=keep_outputs,
         prune_inputs=True,
+        **{"backend": "tensorrt-rtx", **ground_of},
     )
     rows = [row for row in REPAIRS if not names or row.name in names]
     loaded = onnx.load(str(path))

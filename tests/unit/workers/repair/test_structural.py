@@ -123,6 +123,47 @@ def test_weights_are_no_inputs_any_more(tmp_path: Path) -> None:
     assert one(reports, "weights-not-inputs").proof is not None
 
 
+def defaulted(ir: int = 8) -> onnx.ModelProto:
+    """A model whose bias whoever runs it may give, or leave as it is."""
+    return model(
+        [helper.make_node("Add", ["x", "bias"], ["z"]), helper.make_node("Mul", ["z", "w"], ["y"])],
+        [value("x", 2, 4), value("bias", 4)],
+        [value("y", 2, 4)],
+        [weight("bias", np.ones(4, np.float32)), weight("w", np.full(4, 2, np.float32))],
+        ir=ir,
+    )
+
+
+def test_inputs_with_default_values_stay_inputs_and_that_is_said(tmp_path: Path) -> None:
+    found, reports = through(defaulted(), tmp_path, "sort-nodes", "weights-not-inputs")
+    assert [row.name for row in found.graph.input] == ["x", "bias"]
+    told = one(reports, "weights-not-inputs")
+    assert told.outcome is Outcome.NOT_APPLIED
+    assert "bias" in told.why
+    assert "repair.drop_defaults" in told.why
+
+
+def test_inputs_with_default_values_become_weights_where_that_is_asked_for(tmp_path: Path) -> None:
+    found, reports = through(defaulted(), tmp_path, "weights-not-inputs", drop_defaults=True)
+    assert [row.name for row in found.graph.input] == ["x"]
+    assert one(reports, "weights-not-inputs").outcome is Outcome.APPLIED
+    assert np.array_equal(ran(found, {"x": X})[0], (X + 1) * 2)
+
+
+def test_an_old_file_is_known_as_one_whatever_other_passes_do_first(tmp_path: Path) -> None:
+    made = model(
+        [helper.make_node("Relu", ["z"], ["y"]), helper.make_node("Add", ["x", "w"], ["z"])],
+        [value("x", 2, 4), value("w", 4)],
+        [value("y", 2, 4)],
+        [weight("w", np.ones(4, np.float32))],
+        ir=3,
+        opset=9,
+    )
+    found, reports = through(made, tmp_path, "sort-nodes", "weights-not-inputs")
+    assert [row.name for row in found.graph.input] == ["x"]
+    assert one(reports, "sort-nodes").outcome is Outcome.APPLIED
+
+
 def test_axes_that_share_a_placeholder_get_names_of_their_own(tmp_path: Path) -> None:
     made = model(
         [helper.make_node("Relu", ["x"], ["y"])],
@@ -140,7 +181,7 @@ def test_axes_that_share_a_placeholder_get_names_of_their_own(tmp_path: Path) ->
     assert [row["x"] for row in proof.shapes] == [[1, 3, 4, 4], [1, 3, 4, 8], [2, 3, 8, 16]]
 
 
-@pytest.mark.parametrize("name", ["batch", "p2o.DynamicDimension.0", "unk__214"])
+@pytest.mark.parametrize("name", ["batch", "p2o.DynamicDimension.0", "unk__214", "\u6279"])
 def test_a_name_that_means_one_size_stays(tmp_path: Path, name: str) -> None:
     made = model(
         [helper.make_node("Add", ["x", "z"], ["y"])],

@@ -10,6 +10,8 @@ from enginefarm.preflight.facts import GraphFacts
 from enginefarm.preflight.rules.grouping import refusal
 from enginefarm.preflight.subject import Rule, Subject
 
+_DEFAULTS_IR = 4
+"""Since this IR version a weight that is an input, too, is an input with a default value."""
 _WHOLE = frozenset({"int32", "int64"})
 
 
@@ -18,14 +20,24 @@ def overridable_weights(subject: Subject) -> Iterator[Finding]:
     graph = subject.facts.graph
     both = [row.name for row in graph.inputs if row.name in graph.weights]
     if both:
+        old = subject.facts.scan.ir_version < _DEFAULTS_IR
         found = note_finding(
             "weights_overridable",
             counted(
                 len(both),
                 "weight is also listed as an input; it is taken as a weight.",
                 "weights are also listed as inputs; they are taken as weights.",
+            )
+            if old
+            else counted(
+                len(both),
+                "input has a default value, with which the engine computes.",
+                "inputs have default values, with which the engine computes.",
             ),
-            fix="Export with IR version 4 or newer to lose the ambiguity.",
+            fix="Export with IR version 4 or newer to lose the ambiguity."
+            if old
+            else "To make weights of them: --option repair.drop_defaults=true. To give a value of"
+            " your own: export the model with it, or without the default.",
         )
         yield at_tensors(found, both)
 

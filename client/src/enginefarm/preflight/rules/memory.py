@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from enginefarm.finding import Finding, error_finding, note_finding, warning_finding
 from enginefarm.onnx_types import bits_of
-from enginefarm.preflight.subject import Rule, Sized, Subject
+from enginefarm.preflight.subject import Measured, Room, Rule, Sized, Subject
 
 GIB = 1 << 30
 _RUNTIME_BYTES = 350 << 20
@@ -15,6 +15,7 @@ _RUNTIME_BYTES = 350 << 20
 _SURELY = 0.7
 """The share of an estimate that is certain: what was measured lay above it in every case."""
 _WORTH_A_WORD = 2 * GIB
+_SMALLER = "Reduce the profile's max, or use a node (or a limit) with more memory."
 
 
 @dataclass(frozen=True)
@@ -78,30 +79,86 @@ def _bytes(subject: Subject, name: str, shape: object) -> int:
 
 
 def room_on_host(subject: Subject) -> Iterator[Finding]:
-    """More than the node or the job's limit has."""
-    there, told = subject.room.memory_bytes, estimate(subject)
+    """More than any node, or a job's limit there, has: as measured before, else as estimated."""
+    room = subject.room
+    there = room.memory_bytes
+    if there is not None:
+        there = max(there, room.most_memory_bytes or 0)
+    measured = max(room.measured, key=lambda row: row.peak_bytes, default=None)
+    if measured is not None and there is not None and measured.peak_bytes > there:
+        yield _measured_short(measured, there)
+    elif _taken_to_compile(room) is not None:
+        # What such a build took goes before what it was thought to take.
+        yield from _measured_note(room)
+    else:
+        yield from _estimated(subject, there)
+
+
+def _measured_short(measured: Measured, there: int) -> Finding:
+    return error_finding(
+        "memory_short",
+        f"To {measured.stage} it takes {_taken(measured)}; a job may have {_mib(there)}.",
+        fix=_SMALLER,
+    )
+
+
+def _measured_note(room: Room) -> Iterator[Finding]:
+    most = max(room.measured, key=lambda row: row.peak_bytes)
+    if room.memory_bytes is not None and most.peak_bytes > room.memory_bytes:
+        here = _mib(room.memory_bytes)
+        yield warning_finding(
+            "memory_tight",
+            f"To {most.stage} it takes {_taken(most)}; a job may have {here} here.",
+            why="Another node has more, and gets it.",
+        )
+    elif most.peak_bytes > _WORTH_A_WORD:
+        yield note_finding("memory_estimate", f"To {most.stage} it takes {_taken(most)}.")
+
+
+def _taken(measured: Measured) -> str:
+    least = "" if measured.enough else "at least "
+    smaller = "" if measured.enough else ", of smaller sizes or without success"
+    return (
+        f"{least}{_mib(measured.peak_bytes)}, measured on an earlier build of this model{smaller}"
+    )
+
+
+def _estimated(subject: Subject, there: int | None) -> Iterator[Finding]:
+    here, told = subject.room.memory_bytes, estimate(subject)
     needed = told.host
     why = (
         f"Weights of {_gib(told.weights)} and activations of {_gib(told.activations)}"
         f"{f' at {told.place}' if told.place else ''}."
     )
-    fix = "Reduce the profile's max, or use a node (or a limit) with more memory."
     if there is not None and needed * _SURELY > there:
         yield error_finding(
             "memory_short",
             f"The build needs about {_gib(needed)}; a job may have {_gib(there)} here.",
             why=why,
-            fix=fix,
+            fix=_SMALLER,
         )
-    elif there is not None and needed > there:
+    elif here is not None and needed > here:
         yield warning_finding(
             "memory_tight",
-            f"The build may need {_gib(needed)}; a job may have {_gib(there)} here.",
+            f"The build may need {_gib(needed)}; a job may have {_gib(here)} here.",
             why=why,
-            fix=fix,
+            fix=_SMALLER,
         )
-    elif there is None and needed > _WORTH_A_WORD:
+    elif here is None and needed > _WORTH_A_WORD:
         yield note_finding("memory_estimate", f"The build will need about {_gib(needed)}.", why=why)
+
+
+def needs_more_than_here(subject: Subject) -> bool:
+    """Tell whether it is certain that this machine has too little memory to try the model."""
+    here, taken = subject.room.memory_bytes, _taken_to_compile(subject.room)
+    needed = taken if taken is not None else estimate(subject).host * _SURELY
+    return here is not None and needed > here
+
+
+def _taken_to_compile(room: Room) -> int | None:
+    """Return what sufficed to compile the model before, if that is known."""
+    enough = (row.peak_bytes for row in room.measured if row.stage == "compile" and row.enough)
+    return next(enough, None)
 
 
 def room_on_device(subject: Subject) -> Iterator[Finding]:
@@ -116,6 +173,10 @@ def room_on_device(subject: Subject) -> Iterator[Finding]:
         why=f"Weights of {_gib(told.weights)} and activations of {_gib(told.activations)}.",
         fix="Reduce the profile's max, or choose a GPU with more memory.",
     )
+
+
+def _mib(size: int) -> str:
+    return f"{-(-size // (1 << 20))} MiB"
 
 
 def _gib(size: int) -> str:

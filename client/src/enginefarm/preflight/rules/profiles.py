@@ -5,22 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from enginefarm.counted import counted
+from enginefarm.dim_names import is_placeholder
 from enginefarm.finding import Finding, at_tensors, error_finding, note_finding
 from enginefarm.nearest import did_you_mean
 from enginefarm.preflight.rules.grouping import refusal
 from enginefarm.preflight.subject import Rule, Subject
-from enginefarm.profile import dynamic_inputs
+from enginefarm.profile import as_flags, dynamic_inputs, propose
 from enginefarm.spec import Profile, ShapeRange
 from enginefarm.views import TensorView
 
 DYNAMIC = -1
-_PLACEHOLDERS = frozenset({"?", "-1", "none", "unk", "nan", ""})
+_MOST_PROPOSED = 32
 _GIVE = "Give min, opt and max shapes for it."
 
 
 def fit_inputs(subject: Subject) -> Iterator[Finding]:
     """Profiles that lack an input, name one that is not there, or contradict the model."""
-    yield from misfits(shapes_of(subject.facts.inputs), subject.profiles)
+    inputs = subject.facts.inputs
+    for found in misfits(shapes_of(inputs), subject.profiles):
+        few = len(dynamic_inputs(inputs)) <= _MOST_PROPOSED
+        if found.code == "profile_required" and few:
+            fix = f"Give the shapes of your traffic, such as: {as_flags(propose(inputs))}"
+            yield found.model_copy(update={"fix": fix})
+        else:
+            yield found
 
 
 def shapes_of(views: Sequence[TensorView]) -> dict[str, tuple[int, ...]]:
@@ -168,11 +176,6 @@ def agreed(inputs: Sequence[TensorView], profile: Profile) -> Profile:
         )
         for name, row in profile.items()
     }
-
-
-def is_placeholder(name: str) -> bool:
-    """Tell whether a dimension's name is what exporters write who mean "any"."""
-    return name.strip().lower() in _PLACEHOLDERS
 
 
 RULES: tuple[Rule, ...] = (fit_inputs, names_that_share_no_size)
