@@ -16,7 +16,7 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
-CHECK_RULES = 3
+CHECK_RULES = 4
 """Raised whenever the rules of the check change: what an older check found is then asked anew."""
 OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
     "onnxruntime": frozenset({"graph_optimization"}),

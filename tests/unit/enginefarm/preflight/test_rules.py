@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from bench.hostile.made import ranged, tensor
+from bench.hostile.made import ranged, tensor, weight
 from enginefarm.finding import Finding, Severity, at_nodes, error_finding
 from enginefarm.preflight.check import MOST_FINDINGS, ordered
 from tests.unit.enginefarm.preflight.made import (
@@ -103,6 +103,21 @@ def test_an_operator_that_nobody_knows_is_found_in_a_function_and_a_branch(tmp_p
 def test_an_operator_of_an_opset_that_nobody_here_knows_is_not_judged(tmp_path: Path) -> None:
     made = model([helper.make_node("Frobnicate", ["x"], ["y"])], opset=29)
     assert codes(found_in(tmp_path, made, ORT)) == ["unsupported_opset"]
+
+
+@pytest.mark.parametrize("target", [ORT, RTX])
+def test_broadcasting_by_an_attribute_is_refused_before_it_is_built(
+    tmp_path: Path, target: str
+) -> None:
+    add = helper.make_node("Add", ["x", "w"], ["y"], broadcast=1, axis=1)
+    weights = [weight("w", 16)]
+    made = model([add], weights=weights, opset=6)
+    (found,) = found_in(tmp_path, made, target)
+    assert (found.code, found.severity) == ("unsupported_opset", Severity.ERROR)
+    assert "version_converter" in found.fix
+
+    add.ClearField("attribute")
+    assert found_in(tmp_path, model([add], weights=weights, opset=6), target) == []
 
 
 def test_a_long_name_of_an_operator_is_told_by_its_beginning(tmp_path: Path) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.finding import Finding
+from enginefarm.finding import Finding, at_nodes
+from enginefarm.preflight.names import words
 from enginefarm.preflight.rules.grouping import refusal
 from enginefarm.preflight.subject import Rule, Subject
+
+_BROADCASTS_BY_SHAPE = 7
+_BROADCAST_BY_ATTRIBUTE = words("Add And Div Equal Gemm Greater Less Mul Or Pow Sub Xor")
 
 
 def newest_opset(subject: Subject) -> Iterator[Finding]:
@@ -34,4 +38,29 @@ def newest_ir(subject: Subject) -> Iterator[Finding]:
         )
 
 
-RULES: tuple[Rule, ...] = (newest_opset, newest_ir)
+def old_broadcast(subject: Subject) -> Iterator[Finding]:
+    """Before opset 7 an attribute said how to broadcast; no runtime here computes that."""
+    opset = subject.facts.opset
+    if opset >= _BROADCASTS_BY_SHAPE:
+        return
+    found = [
+        node
+        for node in subject.facts.graph.every_node()
+        if not node.domain and node.op in _BROADCAST_BY_ATTRIBUTE and node.whole("broadcast", 0)
+    ]
+    if found:
+        yield at_nodes(
+            refusal(
+                subject,
+                "unsupported_opset",
+                f"In opset {opset} the operator {found[0].op} broadcasts by an attribute.",
+                why="No runtime here computes that, so that no repair of it could be proven.",
+                fix="Convert it: onnx.version_converter.convert_version(model, 13). Compare the two"
+                " where it was made.",
+            ),
+            [node.label for node in found],
+            found[0].op,
+        )
+
+
+RULES: tuple[Rule, ...] = (newest_opset, newest_ir, old_broadcast)
