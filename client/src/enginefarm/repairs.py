@@ -126,14 +126,14 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "pin-dimensions",
-        1,
+        2,
         Exactness.EXACT,
         "In a model that branches, a dimension to which the profiles give one size is that number.",
         backends=_TENSORRT,
     ),
     Repair(
         "fold-constants",
-        1,
+        2,
         Exactness.EXACT,
         "What is constant is computed once, and an If whose condition is known gives way to its"
         " branch.",
