@@ -84,12 +84,15 @@ def _checked(sent: Upload, wanted: str | None) -> str:
 
 def _keep(entrance: Entrance, file: ReceivedFile, shown: str, found: DatasetFound) -> DatasetView:
     """Keep the bytes, then the row."""
+    sent_here = [(file.digest, file.size)]
     with entrance.transaction() as (session, caller):
-        quotas.require_room_for_blobs(session, caller.tenant_id, [(file.digest, file.size)])
+        quotas.require_room_for_blobs(session, caller.tenant_id, sent_here)
         garbage.keep(session, [file.digest])
     entrance.farm.objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
         builds.lock_tenant(session, caller.tenant_id)
+        # Others of the tenant may have kept theirs meanwhile; the sweep removes what is refused.
+        quotas.require_room_for_blobs(session, caller.tenant_id, sent_here)
         blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         row, existed = catalogue.add_dataset(
             session,

@@ -19,7 +19,7 @@ from starlette.concurrency import run_in_threadpool
 
 from api.auth import Caller, Entrance, needs, settings_of
 from api.builds import view_of
-from api.feed import Cursor, Feed
+from api.feed import Cursor, Feed, not_an_id
 from api.openapi import KEYED, problems
 from api.parameters import BuildId
 from enginefarm.errors import Unavailable
@@ -118,7 +118,10 @@ def _again(entrance: Entrance, caller: Caller, build_id: str, resume: Cursor) ->
             # What is to follow is no longer kept: say where the build ended instead.
             view = view_of(session, entrance, caller, build_id)
             return _Start(resume, view.model_dump(mode="json"), over=True)
-        over = BuildState(row.state).terminal and resume.seq >= row.event_seq
+        if resume.seq > row.event_seq:
+            # Whoever waits behind the last event would wait for ever, past the end of the build.
+            raise not_an_id(str(resume), "This build has had no such event; another may have.")
+        over = BuildState(row.state).terminal and resume.seq == row.event_seq
         return _Start(resume, None, over)
 
 

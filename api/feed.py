@@ -23,7 +23,9 @@ from enginefarm.state import BuildState
 from enginefarm.views import EventView
 from storage.models import Event
 
-_CURSOR = re.compile(r"(?P<seq>[0-9]{1,9})\.(?P<stream>[0-9]{1,20}-[0-9]{1,20})")
+_CURSOR = re.compile(r"(?P<seq>[0-9]{1,9})\.(?P<stream>(?P<ms>[0-9]{1,20})-(?P<nth>[0-9]{1,20}))")
+_STREAM_END = 1 << 64
+"""Valkey refuses numbers from here on, which would look as if it were away."""
 RETRY_MS = 2000
 POLL_S = 1.0
 """How often the database is asked while Valkey is away."""
@@ -54,12 +56,8 @@ class Cursor:
             InvalidRequest: code ``invalid_event_id``.
         """
         match = _CURSOR.fullmatch(text)
-        if match is None:
-            raise InvalidRequest(
-                f"{text[:80]!r} is not an event id.",
-                code="invalid_event_id",
-                fix="Send the id of the last event you saw, unchanged, or none to start afresh.",
-            )
+        if match is None or max(int(match["ms"]), int(match["nth"])) >= _STREAM_END:
+            raise not_an_id(text)
         return cls(int(match["seq"]), match["stream"])
 
 
@@ -166,6 +164,16 @@ class Feed:
 def frame(event: EventView) -> str:
     """Return an event in the form of ``text/event-stream``; its JSON is one line."""
     return f"id: {event.id}\nevent: {event.kind}\ndata: {event.model_dump_json()}\n\n"
+
+
+def not_an_id(text: str, why: str = "") -> InvalidRequest:
+    """Return the refusal of an event id that was never given out."""
+    return InvalidRequest(
+        f"{text[:80]!r} is not an event id.",
+        code="invalid_event_id",
+        why=why,
+        fix="Send the id of the last event you saw, unchanged, or none to start afresh.",
+    )
 
 
 def ends(row: Event) -> bool:

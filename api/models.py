@@ -144,6 +144,8 @@ def _keep(entrance: Entrance, taken: _Taken, found: ModelFound) -> ModelView:
         objects.put_file(file.digest, file.path, RAW)
     with entrance.transaction() as (session, caller):
         builds.lock_tenant(session, caller.tenant_id)
+        # Others of the tenant may have kept theirs meanwhile; the sweep removes what is refused.
+        quotas.require_room_for_blobs(session, caller.tenant_id, sent_here)
         for file in files:
             blobs.record(session, caller.tenant_id, file.digest, file.size, RAW)
         listed = listing([(file.name, file.digest, file.size) for file in files])

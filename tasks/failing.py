@@ -24,6 +24,7 @@ from tasks.moves import move
 from tasks.release import enqueue
 
 _log = structlog.get_logger()
+SILENT_LIMIT = "silent_limit"
 MOST_DOUBLINGS = 5
 """So that what was away for hours is not waited for for days."""
 _WAITED_FOR = {
@@ -85,6 +86,17 @@ def _by_memory(
     # Another node's limit is higher than the one that ended it here.
     again = failure.code == MEMORY_LIMIT and job.failures < policy.max_attempts
     return JobState.QUEUED if again else goal
+
+
+def by_own_clock(policy: Policy, job: Job, failure: Failure) -> Failure:
+    """Blame silence on whoever set a shorter clock for it than the operator, and not on the node.
+
+    Otherwise builds that allow a second of silence would put good nodes out of service.
+    """
+    if failure.code != SILENT_LIMIT or job.limits["silent_s"] >= policy.silent_s:
+        return failure
+    fix = f"Raise limits.silent_s; the operator allows {policy.silent_s:g} s."
+    return failure.model_copy(update={"blame": Blame.PERSON, "fix": fix})
 
 
 def _withdraw_inputs(session: Session, job: Job) -> None:

@@ -14,7 +14,7 @@ from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
-from tasks.failing import fail_attempt
+from tasks.failing import by_own_clock, fail_attempt
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.measured import note_peak
@@ -188,7 +188,7 @@ def _end(
         return {build.id}
     cancelled = job.cancel_requested_at is not None
     if message.state is JobState.FAILED and not cancelled:
-        failure = message.failure or no_reason()
+        failure = by_own_clock(policy, job, message.failure or no_reason())
         attempts.end(session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log)
         return fail_attempt(session, policy, build, job, failure)
     if message.state is JobState.CANCELLED and not cancelled:

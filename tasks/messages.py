@@ -42,6 +42,10 @@ MediaType = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9!#$&^_.+-]{1,127}/[A-Za-z0-9!#$&^_.+;= -]{1,127}$")
 ]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$")]
+AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
+"""The number of an attempt, as the database keeps it."""
+Token = Annotated[str, StringConstraints(max_length=200)]
+"""The token of a lease, as the farm gave it; a bound also refuses what is no text."""
 
 
 class _Message(BaseModel):
@@ -232,8 +236,8 @@ class Progress(_Message):
 class LeaseBeat(_Message):
     """The lease is alive; with what happened since the last beat."""
 
-    attempt: Whole
-    lease_token: str
+    attempt: AttemptNumber
+    lease_token: Token
     progress: Progress | None = None
     log_tail: str = Field(default="", max_length=65_536)
 
@@ -258,8 +262,8 @@ class OutputFile(_Message):
 class UploadsRequest(_Message):
     """Ask where to put these files."""
 
-    attempt: Whole
-    lease_token: str
+    attempt: AttemptNumber
+    lease_token: Token
     files: list[OutputFile]
 
 
@@ -280,8 +284,8 @@ class UploadsReply(_Reply):
 class FinishRequest(_Message):
     """How the attempt ended: succeeded, failed, cancelled, or queued again (handed back)."""
 
-    attempt: Whole
-    lease_token: str
+    attempt: AttemptNumber
+    lease_token: Token
     state: JobState
     outputs: list[OutputFile] = []
     facts: dict[str, Any] = Field(

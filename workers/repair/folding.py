@@ -7,7 +7,7 @@ once it has been taken in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,15 @@ from onnx import numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from workers.backends.base import Array
+from workers.repair.branches import inner_graphs
+from workers.repair.growth import made_by
 
 MOST_ELEMENTS = 1 << 20
 """Larger results are left to be computed: a file must not grow by what one node makes."""
 MOST_GROWN = 1 << 12
 """The same for nodes that make much out of little."""
+MOST_IN_ALL = 1 << 24
+"""Many results of that size together are left, too: each stays in memory and in the file."""
 
 FOLDED = frozenset(
     {
@@ -85,6 +89,7 @@ class Constants:
         self._partial: dict[str, Dims] = {}
         self._opsets = list(model.opset_import)
         self._ir = model.ir_version
+        self._made = 0
         self._shapes = dict(_shapes(model))
 
     def value(self, name: str) -> Array | None:
@@ -159,8 +164,6 @@ class Constants:
     def _run(self, node: onnx.NodeProto, more: Mapping[str, Array]) -> Array | None:
         feeds = {name: self.value(name) for name in node.input if name} | dict(more)
         most = MOST_GROWN if node.op_type in _GROWING else MOST_ELEMENTS
-        if node.op_type in _GROWING and _grown(node, feeds) > most:
-            return None
         infos = [
             onnx.helper.make_tensor_value_info(
                 name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
@@ -171,27 +174,37 @@ class Constants:
         out = onnx.helper.make_empty_tensor_value_info(node.output[0])
         graph = onnx.helper.make_graph([node], "one", infos, [out])
         model = onnx.helper.make_model(graph, opset_imports=self._opsets, ir_version=self._ir)
+        given = [array for name in node.input if (array := feeds.get(name)) is not None]
+        if _is_read_otherwise(node, given):
+            return None
         try:
+            if made_by(node, given) > most:
+                return None
             results: Any = ReferenceEvaluator(model).run(None, feeds)
         except Exception:  # noqa: BLE001 - what cannot be computed here is left to the runtime
             return None
         found = np.asarray(results[0])
-        return found if found.size <= most else None
+        if found.size > min(most, MOST_IN_ALL - self._made):
+            return None
+        self._made += found.size
+        return found
 
 
 _OF_SHAPE = frozenset({"Shape", "Size", "Gather", "Slice"})
 
 
-def _grown(node: onnx.NodeProto, feeds: Mapping[str, Array | None]) -> int:
-    if node.op_type == "Range":
-        start, limit, step = (_number(feeds[name]) for name in node.input)
-        return int(abs((limit - start) / step)) if step else MOST_ELEMENTS
-    factors = feeds[node.input[-1]]
-    return int(np.prod(factors, dtype=np.float64)) if factors is not None else MOST_ELEMENTS
+def _is_read_otherwise(node: onnx.NodeProto, given: Sequence[Array]) -> bool:
+    """Tell whether ONNX's reference and ONNX Runtime give two results for the same values.
 
-
-def _number(value: Array | None) -> float:
-    return 0.0 if value is None else float(value.ravel()[0])
+    A Slice backwards from before the first or to behind the last element, a scalar's NonZero.
+    """
+    if node.op_type == "NonZero":
+        return given[0].ndim == 0
+    if node.op_type != "Slice" or len(given) < len(("data", "starts", "ends", "steps")):
+        return False
+    least = min(given[0].shape, default=0)
+    backwards = bool(np.any(given[-1] < 0))
+    return backwards and bool(np.any(given[1] < -least) or np.any(given[2] > least))
 
 
 def _constant(node: onnx.NodeProto) -> Array | None:
@@ -212,8 +225,7 @@ def _constant(node: onnx.NodeProto) -> Array | None:
 def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Dims]]:
     bare = onnx.ModelProto()
     bare.CopyFrom(model)
-    # What a file notes of the shapes in between may be wrong, and inference would believe it.
-    del bare.graph.value_info[:]
+    _forget_noted(bare.graph)
     graph = shape_inference.infer_shapes(bare, data_prop=True).graph
     for tensor in graph.initializer:
         yield tensor.name, list(tensor.dims)
@@ -224,3 +236,24 @@ def _shapes(model: onnx.ModelProto) -> Iterator[tuple[str, Dims]]:
                 value.name,
                 [d.dim_value if d.HasField("dim_value") else None for d in tensor_type.shape.dim],
             )
+
+
+def _forget_noted(graph: onnx.GraphProto, *, inner: bool = False) -> None:
+    """Leave only the shapes that a runtime holds a caller to: those of the model's inputs.
+
+    Any other note, of an output or within a branch, may be wrong, and inference would believe it.
+    A size below zero is an exporter's word for any size.
+    """
+    del graph.value_info[:]
+    for dim in (dim for value in graph.input for dim in value.type.tensor_type.shape.dim):
+        if dim.dim_value < 0:
+            dim.Clear()
+    noted = list(graph.output)
+    if inner:
+        noted += graph.input
+    for value in noted:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    for node in graph.node:
+        for each in inner_graphs(node):
+            _forget_noted(each, inner=True)

@@ -162,7 +162,7 @@ def test_comments_keep_a_silent_stream_alive(serve: Callable[..., Served]) -> No
     assert comments == 2
 
 
-@pytest.mark.parametrize("last", ["7", "x", "1.2.3", "-1.0-0"])
+@pytest.mark.parametrize("last", ["7", "x", "1.2.3", "-1.0-0", "999.0-0"])
 def test_an_event_id_that_we_never_gave_out_is_refused(
     api: Served, build: tuple[Node, str], last: str
 ) -> None:

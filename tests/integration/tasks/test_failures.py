@@ -248,3 +248,16 @@ def test_another_node_is_tried_before_the_one_that_failed_and_two_are_enough(
     assert node.ask(job).declined == "failed here before"
     assert other.fail(other.take(job), "device_lost", Blame.NODE) is JobState.FAILED
     assert scene.failure(job).context["nodes"] == 2
+
+
+@pytest.mark.parametrize(("asked", "blame"), [(1, Blame.PERSON), (None, Blame.NODE)])
+def test_silence_is_held_against_a_node_only_by_the_operators_own_clock(
+    scene: Scene, node: FakeNode, asked: int | None, blame: Blame
+) -> None:
+    build_id = scene.submit(limits={"silent_s": asked} if asked else {})
+    node.fail(node.take(scene.job(build_id, Stage.REPAIR)), "silent_limit", Blame.NODE)
+    job = scene.job(build_id, Stage.REPAIR)
+
+    assert (scene.attempts(job)[0].failure or {})["blame"] == blame
+    wanted = JobState.FAILED if blame is Blame.PERSON else JobState.QUEUED
+    assert (job.state, scene.node(node.node_id).faults) == (wanted, int(blame is Blame.NODE))

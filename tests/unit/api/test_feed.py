@@ -140,7 +140,19 @@ def test_silence_is_broken_by_comments() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "1.", "-1.0-0", "1.0", "x.0-0", "1.0-0 ", "9" * 10 + ".0-0"]
+    "text",
+    [
+        "",
+        "1",
+        "1.",
+        "-1.0-0",
+        "1.0",
+        "x.0-0",
+        "1.0-0 ",
+        "9" * 10 + ".0-0",
+        f"1.{1 << 64}-0",
+        f"1.0-{1 << 64}",
+    ],
 )
 def test_an_id_that_we_never_gave_out_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest) as caught:

@@ -27,7 +27,8 @@ def run(model: onnx.ModelProto, ground: Ground) -> str | None:
         told += f"; {counted(decided.taken, 'time')} an If gave way to its branch"
     told = f"{told}; {counted(left, 'If remains', 'If remain')}" if left else told
     if decided.left:
-        told += f", of which {len(decided.left)} are decided and could not be taken in"
+        left_in = counted(len(decided.left), "is decided", "are decided")
+        told += f", of which {left_in} and could not be taken in"
     return told
 
 

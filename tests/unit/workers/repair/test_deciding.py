@@ -81,8 +81,8 @@ def test_a_branch_that_cannot_be_taken_in_is_left_and_the_others_are_taken(
     found, reports = through(made, tmp_path, "fold-constants")
     told = one(reports, "fold-constants")
     assert told.outcome is Outcome.APPLIED
-    assert "1 times an If gave way" in told.why
-    assert "1 If remain, of which 1 are decided and could not be taken in" in told.why
+    assert "1 time an If gave way" in told.why
+    assert "1 If remains, of which 1 is decided and could not be taken in" in told.why
     assert ops(found).count("If") == 1
 
 

@@ -13,6 +13,7 @@ from enginefarm.counted import counted
 from enginefarm.repair_report import Outcome
 from enginefarm.spec import FixedInput
 from tests.unit.workers.repair.made import (
+    BOOL,
     INT64,
     branch,
     model,
@@ -247,3 +248,48 @@ def test_a_noted_shape_that_is_wrong_is_not_believed() -> None:
     made.graph.value_info.append(value("where", 2, 5, dtype=INT64))
     constants = Constants(made)
     assert [constants.learn(node) for node in made.graph.node] == [None, None]
+
+
+@pytest.mark.parametrize("where", ["output", "branch"])
+def test_a_shape_that_an_output_says_wrongly_is_not_believed(where: str) -> None:
+    def place(name: str, node: str) -> onnx.GraphProto:
+        made = branch([helper.make_node("NonZero", ["x"], [name], name=node)], name, dtype=INT64)
+        made.output[0].CopyFrom(value(name, 2, 8, dtype=INT64))
+        return made
+
+    first = helper.make_node("NonZero", ["x"], ["where"])
+    if where == "branch":
+        then, rest = place("t", "a"), place("e", "b")
+        first = helper.make_node("If", ["c"], ["where"], then_branch=then, else_branch=rest)
+    nodes = [first, helper.make_node("Shape", ["where"], ["y"])]
+    outputs = [value("y", 2, dtype=INT64)]
+    outputs += [value("where", 2, 8, dtype=INT64)] if where == "output" else []
+    made = model(nodes, [value("x", 2, 4), value("c", dtype=BOOL)], outputs)
+    constants = Constants(made)
+    assert [constants.learn(node) for node in made.graph.node] == [None, None]
+
+
+def test_a_size_below_zero_is_any_size() -> None:
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["flat"], axis=3),
+        helper.make_node("Shape", ["flat"], ["y"]),
+        helper.make_node("Shape", ["x"], ["z"]),
+    ]
+    outputs = [value("y", 2, dtype=INT64), value("z", 3, dtype=INT64)]
+    made = model(nodes, [value("x", -1, -1, 3)], outputs)
+    constants = Constants(made)
+    assert [constants.learn(node) for node in made.graph.node] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "wanted"),
+    [(-1, -(1 << 63), [2, 1, 0]), (-1, (1 << 63) - 1, None), (-9, -9, None)],
+)
+def test_a_slice_that_runtimes_read_otherwise_is_left(
+    start: int, end: int, wanted: list[int] | None
+) -> None:
+    numbers = {"w": [0, 1, 2], "a": [start], "b": [end], "axes": [0], "steps": [-1]}
+    weights = [weight(name, np.array(row, np.int64)) for name, row in numbers.items()]
+    made = model([helper.make_node("Slice", [*numbers], ["y"])], [], [value("y", None)], weights)
+    found = Constants(made).learn(made.graph.node[0])
+    assert (None if found is None else found.tolist()) == wanted
