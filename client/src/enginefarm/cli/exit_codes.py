@@ -30,6 +30,7 @@ class ExitCode(IntEnum):
     NOT_SERVED = 11
     CONFLICT = 12
     THIS_MACHINE = 13
+    WORSE = 14
     INTERRUPTED = 130
 
 
@@ -48,6 +49,7 @@ MEANING: dict[ExitCode, str] = {
     ExitCode.NOT_SERVED: "No live node can do what a target needs.",
     ExitCode.CONFLICT: "The request contradicts what is already there.",
     ExitCode.THIS_MACHINE: "This machine lacks room, a right, a package or the engine's runtime.",
+    ExitCode.WORSE: "With diff --fail-if-worse: the second artifact is worse than the first.",
     ExitCode.INTERRUPTED: "Ctrl-C. A build that was watched goes on.",
 }
 """One line for each; the page docs/use/exit-codes.md says the same, which a test proves."""

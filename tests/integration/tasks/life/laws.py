@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from enginefarm.errors import FarmError
-from enginefarm.manifest import REPORT_TYPE, read_manifest
+from enginefarm.manifest import PAGE_TYPE, REPORT_TYPE, read_manifest
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from tasks.farm import Farm
@@ -268,7 +268,7 @@ def files_of(artifact: AnyRow) -> dict[str, int]:
     manifest = read_manifest(artifact.manifest)
     named = [manifest.config, *manifest.layers]
     if artifact.engine_expired_at is not None:
-        named = [row for row in named if row.media_type == REPORT_TYPE]
+        named = [row for row in named if row.media_type in {REPORT_TYPE, PAGE_TYPE}]
     return {artifact.digest: len(artifact.manifest)} | {row.digest: row.size for row in named}
 
 
