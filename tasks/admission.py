@@ -14,6 +14,7 @@ from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec, Gate, Metric
 from enginefarm.views import TensorView
+from tasks.readings import OF_METRIC, RELATIVE
 from tasks.recipe import OPTIONS_OF_BACKEND
 
 _INFINITE = math.inf
@@ -22,14 +23,18 @@ _RANGES: dict[Metric, tuple[float, float, bool]] = {
     Metric.COSINE: (-1.0, 1.0, True),
     Metric.COSINE_WORST: (-1.0, 1.0, True),
     Metric.SNR_DB: (-_INFINITE, _INFINITE, True),
+    Metric.PSNR_DB: (-_INFINITE, _INFINITE, True),
     Metric.MAX_ABS_ERROR: (0.0, _INFINITE, True),
     Metric.MEAN_ABS_ERROR: (0.0, _INFINITE, True),
     Metric.TOP1_AGREEMENT: (0.0, 1.0, True),
+    Metric.TOP5_AGREEMENT: (0.0, 1.0, True),
+    Metric.METRIC_VALUE: (0.0, _INFINITE, True),
+    Metric.METRIC_LOSS: (-_INFINITE, _INFINITE, True),
     Metric.LATENCY_P50_MS: (0.0, _INFINITE, False),
     Metric.LATENCY_P99_MS: (0.0, _INFINITE, False),
     Metric.ENGINE_BYTES: (0.0, _INFINITE, False),
 }
-_OF_NO_OUTPUT = frozenset({Metric.LATENCY_P50_MS, Metric.LATENCY_P99_MS, Metric.ENGINE_BYTES})
+_OF_NO_OUTPUT = OF_METRIC | {Metric.LATENCY_P50_MS, Metric.LATENCY_P99_MS, Metric.ENGINE_BYTES}
 
 
 def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -38,10 +43,12 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
     Raises:
         InvalidRequest: ``option_unused``, ``benchmark_window``, ``gate_bounds``,
             ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``, ``unknown_input``,
-            ``unknown_output``, ``synthetic_unused``.
+            ``unknown_output``, ``synthetic_unused``, ``metric_without_dataset``,
+            ``gate_without_metric``, ``gate_against``.
     """
     _check_options(spec)
     _check_synthetic(spec, inputs)
+    _check_metric(spec, outputs)
     for gate in spec.gates:
         _check_gate(gate, spec, outputs)
 
@@ -99,6 +106,19 @@ def _check_synthetic(spec: BuildSpec, inputs: Sequence[str]) -> None:
         )
 
 
+def _check_metric(spec: BuildSpec, outputs: Sequence[str]) -> None:
+    asked = spec.evaluation_metric
+    if asked is not None:
+        _require_one_of(asked.output, outputs, "output")
+    if asked is not None and spec.evaluation is None:
+        raise InvalidRequest(
+            f"The metric {asked.name} is asked for, but no evaluation dataset is given.",
+            code="metric_without_dataset",
+            why="It compares both sides with labels, and those lie in the dataset.",
+            fix="Give an evaluation dataset that holds the inputs and the labels.",
+        )
+
+
 def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
     bounds = [bound for bound in (gate.at_least, gate.at_most) if bound is not None]
     crossed = len(bounds) > 1 and bounds[0] > bounds[1]
@@ -110,6 +130,19 @@ def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
         )
     _require_possible(gate)
     require_direction(gate)
+    if gate.worse_by_percent is not None and gate.metric not in RELATIVE:
+        raise InvalidRequest(
+            f"A percentage of {gate.metric} means nothing.",
+            code="gate_against",
+            why="It may be near zero, or has an upper end.",
+            fix="Say it in its own unit: worse_by.",
+        )
+    if gate.metric in OF_METRIC and spec.evaluation_metric is None:
+        raise InvalidRequest(
+            f"A gate looks at {gate.metric}, but the build has no evaluation_metric.",
+            code="gate_without_metric",
+            fix="Say which metric: evaluation_metric, or --metric on the command line.",
+        )
     if gate.output is not None and gate.metric in _OF_NO_OUTPUT:
         raise InvalidRequest(
             f"{gate.metric} is not measured for each output.",

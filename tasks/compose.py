@@ -9,25 +9,37 @@ from typing import Any
 from enginefarm import __version__
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
-from enginefarm.manifest import CONFIG_TYPE, REPORT_TYPE, TITLE, Descriptor, EngineConfig, Manifest
+from enginefarm.finding import Finding
+from enginefarm.manifest import (
+    CONFIG_TYPE,
+    PAGE_TYPE,
+    REPORT_TYPE,
+    TITLE,
+    Descriptor,
+    EngineConfig,
+    Manifest,
+)
 from enginefarm.repair_report import RepairReport
 from enginefarm.report import (
+    MAX_FINDINGS,
     AccuracyReport,
+    BuildRecipe,
     BuildReport,
     CompileReport,
     GateVerdict,
     LatencyReport,
     Machine,
 )
+from enginefarm.report_page import render
 from enginefarm.spec import BuildSpec, RepairMode
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
-from tasks.gates import describe, judge
-from tasks.results import engine_of, interface_of, model_of
+from tasks.gates import Named, describe, judge
+from tasks.results import engine_of, findings_of, interface_of, model_of
 from tasks.statement import Facts
 
-REPORT_NAME = "report.json"
+REPORT_NAME, PAGE_NAME = "report.json", "report.html"
 
 
 @dataclass(frozen=True)
@@ -35,9 +47,9 @@ class Composed:
     """An artifact before it is signed: its manifest, its new files, and whether it may go out."""
 
     manifest: Manifest
-    config: bytes
+    made: list[tuple[Descriptor, bytes]]
+    """The files that the farm itself has written, and their bytes."""
     report: BuildReport
-    report_bytes: bytes
     unmet: list[GateVerdict]
 
     @property
@@ -51,27 +63,29 @@ class Composed:
         return sum(file.size for file in self.files)
 
 
-def compose(build: Build, model: Model, stages: Mapping[Stage, Job]) -> Composed:
-    """Return the artifact that a target's finished stages make."""
+def compose(build: Build, model: Model, stages: Mapping[Stage, Job], named: Named) -> Composed:
+    """Return the artifact that a target's finished stages make.
+
+    ``named`` has the reports of the artifacts that gates hold it against.
+    """
     compiled = stages[Stage.COMPILE]
-    report = _report(build, stages)
-    report_bytes = canonical_json(report.model_dump(mode="json"))
+    report = _report(build, stages, named)
     engine = _engine(compiled)
-    config = canonical_json(_plain(_config(build, model, stages, engine.name, report.measured)))
-    manifest = Manifest.of(
-        Descriptor(media_type=CONFIG_TYPE, digest=digest_of(config), size=len(config)),
-        [
-            engine,
-            Descriptor(
-                media_type=REPORT_TYPE,
-                digest=digest_of(report_bytes),
-                size=len(report_bytes),
-                annotations={TITLE: REPORT_NAME},
-            ),
-        ],
-    )
+    config = _plain(_config(build, model, stages, engine.name, report.measured))
+    made = [
+        _file(CONFIG_TYPE, canonical_json(config)),
+        _file(REPORT_TYPE, canonical_json(report.model_dump(mode="json")), REPORT_NAME),
+        _file(PAGE_TYPE, render(report), PAGE_NAME),
+    ]
+    manifest = Manifest.of(made[0][0], [engine, *(row for row, _ in made[1:])])
     unmet = [verdict for verdict in report.gates if not verdict.met]
-    return Composed(manifest, config, report, report_bytes, unmet)
+    return Composed(manifest, made, report, unmet)
+
+
+def _file(media_type: str, data: bytes, name: str | None = None) -> tuple[Descriptor, bytes]:
+    told = {} if name is None else {TITLE: name}
+    digest, size = digest_of(data), len(data)
+    return Descriptor(media_type=media_type, digest=digest, size=size, annotations=told), data
 
 
 def facts_of(
@@ -107,7 +121,7 @@ def facts_of(
     )
 
 
-def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
+def _report(build: Build, stages: Mapping[Stage, Job], named: Named) -> BuildReport:
     compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
     target = Target.parse(compiled.target)
     spec = BuildSpec.model_validate(build.spec)
@@ -121,6 +135,10 @@ def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
         target=target,
         backend_version=compiled.backend_version or "",
         model=build.model_digest,
+        model_name=build.model_name,
+        build=build.id,
+        recipe=_recipe(compiled),
+        findings=_findings(stages.get(Stage.CHECK)),
         measured=measured is not None,
         reason=None if measured is not None else stages[Stage.PUBLISH].unmeasured,
         repair=repair,
@@ -134,7 +152,7 @@ def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
         measure_machine=_machine(ran),
         versions=versions | built["facts"].get("versions", {}) | found.get("versions", {}),
     )
-    return report.model_copy(update={"gates": judge(spec.gates, report)})
+    return report.model_copy(update={"gates": judge(spec.gates, report, named)})
 
 
 def _repair(job: Job | None) -> tuple[RepairReport | None, dict[str, str]]:
@@ -143,6 +161,16 @@ def _repair(job: Job | None) -> tuple[RepairReport | None, dict[str, str]]:
         return None, {}
     facts = (job.result or {})["facts"]
     return RepairReport.model_validate(facts["repair"]), facts.get("versions", {})
+
+
+def _recipe(compiled: Job) -> BuildRecipe:
+    recipe = compiled.recipe or {}
+    options = recipe.get("options") or {}
+    return BuildRecipe(key=compiled.key or "", profiles=recipe["profiles"], options=options)
+
+
+def _findings(checked: Job | None) -> list[Finding]:
+    return [] if checked is None else findings_of(checked.result, None)[:MAX_FINDINGS]
 
 
 def _not_repaired(spec: BuildSpec) -> str:

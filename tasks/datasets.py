@@ -1,4 +1,4 @@
-"""Whether a dataset feeds exactly the inputs of a model.
+"""Whether a dataset feeds exactly the inputs of a model, and holds the labels that a metric needs.
 
 The first dimension of every array counts the samples. An array either has its input's dimensions,
 its samples lying along the first, or one more, and then each sample is a whole input.
@@ -6,26 +6,36 @@ its samples lying along the first, or one more, and then each sample is a whole 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 from enginefarm.counted import counted
 from enginefarm.errors import InvalidDataset
+from enginefarm.gate import EvaluationMetric
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile_text import shape_text
 from enginefarm.views import TensorView
 
+_WHOLE = re.compile(r"^u?int(8|16|32|64)$")
 # Conversions that lose nothing and are made when the dataset is used.
 _WIDENED = {("int32", "int64"), ("int16", "int32"), ("int16", "int64"), ("float16", "float32")}
 
 
-def check_against(inputs: Sequence[TensorView], arrays: Sequence[TensorView]) -> None:
-    """Check that a dataset feeds exactly the inputs of a model.
+def check_against(
+    inputs: Sequence[TensorView],
+    arrays: Sequence[TensorView],
+    metric: EvaluationMetric | None = None,
+) -> None:
+    """Check that a dataset feeds exactly the inputs of a model; beside them only labels may lie.
 
     Raises:
         InvalidDataset: ``dataset_unknown_input``, ``dataset_missing_input``, ``dataset_dtype``,
-            ``dataset_rank``, ``dataset_shape``.
+            ``dataset_rank``, ``dataset_shape``, ``dataset_missing_labels``, ``dataset_labels``.
     """
     known = {row.name: row for row in inputs}
+    if metric is not None:
+        _check_labels(metric, known, arrays)
+        arrays = [array for array in arrays if array.name != metric.labels]
     for array in arrays:
         if array.name not in known:
             raise InvalidDataset(
@@ -42,6 +52,31 @@ def check_against(inputs: Sequence[TensorView], arrays: Sequence[TensorView]) ->
             code="dataset_missing_input",
             fix="Save one array for each input, under the input's name.",
             missing=list(missing),
+        )
+
+
+def _check_labels(
+    metric: EvaluationMetric, inputs: Collection[str], arrays: Sequence[TensorView]
+) -> None:
+    found = next((array for array in arrays if array.name == metric.labels), None)
+    if found is None or metric.labels in inputs:
+        others = [array.name for array in arrays if array.name not in inputs]
+        nearest = f" {did_you_mean(metric.labels, others)}" if others else ""
+        raise InvalidDataset(
+            f"The dataset has no labels {metric.labels[:80]!r} beside the inputs.",
+            code="dataset_missing_labels",
+            why=f"The metric {metric.name} compares both sides with them.",
+            fix=f"Save one more array, with a label or a row of labels for each sample.{nearest}",
+        )
+    rank = metric.name.label_rank
+    if not _WHOLE.match(found.dtype) or len(found.shape) != rank:
+        raise InvalidDataset(
+            f"The labels {found.name[:80]!r} are {found.dtype} {shape_text(found.shape)}.",
+            code="dataset_labels",
+            why=f"{metric.name} needs whole numbers of {rank} dimension{'s' * (rank > 1)}: "
+            + ("one for each sample." if rank == 1 else "a row for each sample."),
+            fix="Save them as int64; pad rows to the same length with the metric's padding.",
+            array=found.name[:80],
         )
 
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Mapping, Sequence
 
+from enginefarm.gate import Gate, Metric
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
-from enginefarm.spec import Gate, Metric
+from tasks.degradation import NotComparable, pairs_of
+from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT
 
-_PER_OUTPUT: dict[Metric, tuple[Callable[[OutputAccuracy], float | None], bool]] = {
-    # metric: how to read it, and whether more is better
-    Metric.COSINE: (lambda row: row.cosine, True),
-    # Before schema 2 of the report ``cosine`` was the worst sample's.
-    Metric.COSINE_WORST: (
-        lambda row: row.cosine if row.cosine_worst is None else row.cosine_worst,
-        True,
-    ),
-    Metric.SNR_DB: (lambda row: float("inf") if row.exact else row.snr_db, True),
-    Metric.MAX_ABS_ERROR: (lambda row: row.max_abs_error, False),
-    Metric.MEAN_ABS_ERROR: (lambda row: row.mean_abs_error, False),
-    Metric.TOP1_AGREEMENT: (lambda row: row.top1_agreement, True),
-}
+Named = Mapping[str, BuildReport | str]
+"""The reports of the artifacts that gates name, by digest; or why there is none."""
 
 
-def judge(gates: Sequence[Gate], report: BuildReport) -> list[GateVerdict]:
+def judge(
+    gates: Sequence[Gate], report: BuildReport, named: Named | None = None
+) -> list[GateVerdict]:
     """Return a verdict for each gate that applies to the report's target."""
     return [
-        _judge(gate, report)
+        _judge(gate, report) if gate.against is None else _compare(gate, report, named or {})
         for gate in gates
         if gate.target is None or gate.target == report.target
     ]
@@ -38,8 +32,17 @@ def describe(gate: Gate) -> str:
         bounds.append(f"{gate.metric} >= {_exact(gate.at_least)}")
     if gate.at_most is not None:
         bounds.append(f"{gate.metric} <= {_exact(gate.at_most)}")
+    if gate.against is not None:
+        bounds.append(f"{gate.metric} at most {_allowed(gate)} worse")
     place = f" on output {gate.output}" if gate.output else ""
-    return " and ".join(bounds) + place
+    than = f" than {gate.against}" if gate.against else ""
+    return " and ".join(bounds) + place + than
+
+
+def _allowed(gate: Gate) -> str:
+    if gate.worse_by_percent is not None:
+        return f"{_exact(gate.worse_by_percent)} %"
+    return _exact(gate.worse_by or 0.0)
 
 
 def _exact(bound: float) -> str:
@@ -51,26 +54,84 @@ def _judge(gate: Gate, report: BuildReport) -> GateVerdict:
     value, reason = _value(gate, report)
     if value is None:
         return GateVerdict(gate=describe(gate), value=None, met=False, reason=reason)
-    above = gate.at_least is None or value >= gate.at_least
-    below = gate.at_most is None or value <= gate.at_most
+    below = 0.0 if gate.at_least is None else gate.at_least - value
+    above = 0.0 if gate.at_most is None else value - gate.at_most
+    missed = max(below, above, 0.0)
     # An exact match has an infinite ratio of signal to noise; JSON has no infinity.
-    shown = None if value == float("inf") else value
+    shown = _finite(value)
     return GateVerdict(
         gate=describe(gate),
         value=shown,
-        met=above and below,
+        met=missed == 0,
+        missed_by=_finite(missed) if missed else None,
         reason=None if shown is not None else "the outputs are exactly equal",
     )
+
+
+def _compare(gate: Gate, report: BuildReport, named: Named) -> GateVerdict:
+    """Hold a report against that of the artifact that the gate names."""
+    other = named.get(gate.against or "", "its report is not there")
+    if isinstance(other, str):
+        return _not_comparable(gate, other)
+    fault = None if report.accuracy is None else _faulty(gate, report.accuracy)
+    if fault is not None:
+        return _not_comparable(gate, fault)
+    try:
+        pairs, more_is_better = pairs_of(gate, report, other)
+    except NotComparable as error:
+        return _not_comparable(gate, str(error))
+    percent = gate.worse_by_percent is not None
+    found = [(each.worse(more_is_better=more_is_better, percent=percent), each) for each in pairs]
+    worse, pair = max(found, key=lambda row: row[0])
+    missed = worse - ((gate.worse_by_percent if percent else gate.worse_by) or 0.0)
+    said = f"{_number(pair.now)} against {_number(pair.then)} {pair.place}".strip()
+    return GateVerdict(
+        gate=describe(gate),
+        value=_finite(worse),
+        met=missed <= 0,
+        missed_by=_finite(missed) if missed > 0 else None,
+        reason=said,
+    )
+
+
+def _not_comparable(gate: Gate, why: str) -> GateVerdict:
+    return GateVerdict(gate=describe(gate), value=None, met=False, reason=f"not comparable: {why}")
+
+
+def _faulty(gate: Gate, accuracy: AccuracyReport) -> str | None:
+    """Return what keeps any number of an output from meaning anything."""
+    if gate.metric not in PER_OUTPUT:
+        return None
+    rows = [row for row in accuracy.outputs if gate.output in {None, row.output}]
+    return _incomparable(gate, accuracy, rows)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _number(value: float) -> str:
+    return "exactly equal" if math.isinf(value) else f"{value:.6g}"
 
 
 def _value(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:
     if gate.metric is Metric.ENGINE_BYTES:
         return float(report.compile.engine_bytes), None
-    if gate.metric in {Metric.LATENCY_P50_MS, Metric.LATENCY_P99_MS}:
+    if gate.metric in LATENCIES:
         return _latency(gate, report)
     if report.accuracy is None:
         return None, report.reason or report.accuracy_reason or "accuracy was not measured"
+    if gate.metric in OF_METRIC:
+        return _of_metric(gate, report.accuracy)
     return _of_outputs(gate, report.accuracy)
+
+
+def _of_metric(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str | None]:
+    found = accuracy.metric
+    if found is None:
+        return None, "the build has no evaluation_metric"
+    value = found.loss if gate.metric is Metric.METRIC_LOSS else found.engine
+    return value, found.reason or (None if value is not None else "it was not computed")
 
 
 def _of_outputs(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str | None]:
@@ -78,7 +139,7 @@ def _of_outputs(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str
     fault = _incomparable(gate, accuracy, rows)
     if fault is not None:
         return None, fault
-    read, more_is_better = _PER_OUTPUT[gate.metric]
+    read, more_is_better = PER_OUTPUT[gate.metric]
     # An output for which the metric has no meaning (top-1 of what is no score) is left out.
     values = [value for value in map(read, rows) if value is not None]
     if not values:
@@ -108,7 +169,4 @@ def _incomparable(
 def _latency(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:
     if not report.latency:
         return None, report.reason or "latency was not measured"
-    p50 = gate.metric is Metric.LATENCY_P50_MS
-    return max(
-        row.end_to_end_ms.p50 if p50 else row.end_to_end_ms.p99 for row in report.latency
-    ), None
+    return max(map(LATENCIES[gate.metric], report.latency)), None

@@ -14,7 +14,9 @@ import structlog
 
 from enginefarm.attestation import PREDICATE_TYPE
 from enginefarm.errors import Failure, FarmError, JobFailed, Unavailable
-from enginefarm.manifest import CONFIG_TYPE, MANIFEST_TYPE, REPORT_TYPE
+from enginefarm.manifest import MANIFEST_TYPE
+from enginefarm.report import GateVerdict
+from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs
 from storage.database import Session, now
@@ -25,8 +27,10 @@ from tasks.compose import Composed, compose, facts_of
 from tasks.conclude import conclude
 from tasks.farm import Farm
 from tasks.fault_points import reach
+from tasks.gates import Named
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
+from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
 from tasks.renewal import renewed
 from tasks.statement import statement_for
@@ -43,6 +47,7 @@ class _Work:
     stages: dict[Stage, Job]
     origin: Job
     attempt: int
+    named: Named
 
     @property
     def job(self) -> Job:
@@ -65,7 +70,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
     reach("publish.taken")
     try:
         with renewed(farm, work.job.id, work.attempt):
-            composed = compose(work.build, work.model, work.stages)
+            composed = compose(work.build, work.model, work.stages, work.named)
             bundle = _prepare(farm, signer, work, composed)
     except FarmError as error:
         _give_back(farm, work, error)
@@ -104,7 +109,8 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
         compiled = stages[Stage.COMPILE]
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
-    return _Work(build, model, stages, origin, job.attempt)
+        named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
+    return _Work(build, model, stages, origin, job.attempt, named)
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -112,9 +118,8 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     manifest = composed.manifest
     with farm.database.transaction() as session:
         garbage.keep(session, [manifest.digest, *(row.digest for row in composed.files)])
-    farm.objects.put_bytes(manifest.config.digest, composed.config, CONFIG_TYPE)
-    report = next(row for row in manifest.layers if row.media_type == REPORT_TYPE)
-    farm.objects.put_bytes(report.digest, composed.report_bytes, REPORT_TYPE)
+    for row, data in composed.made:
+        farm.objects.put_bytes(row.digest, data, row.media_type)
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in composed.files])
     reach("publish.stored")
@@ -213,12 +218,7 @@ def _end(session: Session, job: Job, composed: Composed, state: ArtifactState) -
 
 
 def _gate_failure(composed: Composed) -> Failure:
-    said = [
-        f"{verdict.gate}: {verdict.value:g}"
-        if verdict.value is not None
-        else f"{verdict.gate}: {verdict.reason}"
-        for verdict in composed.unmet
-    ]
+    said = [f"{verdict.gate}: {_seen(verdict)}" for verdict in composed.unmet]
     return Failure(
         code="gate_not_met",
         blame=Blame.PERSON,
@@ -227,6 +227,14 @@ def _gate_failure(composed: Composed) -> Failure:
         fix="The artifact is quarantined; look at its report, or change model, options or gate.",
         context={"artifact": composed.manifest.digest, "unmet": said},
     )
+
+
+def _seen(verdict: GateVerdict) -> str:
+    """Return what a gate that was not met has seen, and by how much that misses it."""
+    if verdict.value is None:
+        return str(verdict.reason)
+    missed = "" if verdict.missed_by is None else f", missed by {verdict.missed_by:g}"
+    return f"{verdict.value:g}{missed}" + (f" ({verdict.reason})" if verdict.reason else "")
 
 
 def _withdraw(session: Session, work: _Work, error: FarmError) -> JobFailed:

@@ -11,13 +11,16 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.repairs import passes_for
-from enginefarm.spec import BuildSpec
+from enginefarm.spec import BuildSpec, Gate
 from enginefarm.state import Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
 CHECK_RULES = 4
 """Raised whenever the rules of the check change: what an older check found is then asked anew."""
+_AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
+MEASUREMENT_RULES = 2
+"""Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
     "onnxruntime": frozenset({"graph_optimization"}),
     "tensorrt-rtx": frozenset({"optimization_level", "workspace_mib"}),
@@ -115,13 +118,20 @@ def _on_purpose(spec: BuildSpec) -> dict[str, Any]:
 
 
 def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
-    return _on_purpose(spec) | {
-        "engine": made.engine,
-        "evaluation": spec.evaluation,
-        "synthetic": _synthetic(spec),
-        "seed": spec.seed,
-        "options": spec.options.benchmark.model_dump(),
-    }
+    asked = spec.evaluation_metric
+    judged = {} if asked is None else {"evaluation_metric": asked.model_dump(mode="json")}
+    return (
+        _on_purpose(spec)
+        | judged
+        | {
+            "rules": MEASUREMENT_RULES,
+            "engine": made.engine,
+            "evaluation": spec.evaluation,
+            "synthetic": _synthetic(spec),
+            "seed": spec.seed,
+            "options": spec.options.benchmark.model_dump(),
+        }
+    )
 
 
 def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
@@ -131,8 +141,12 @@ def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
         "compile_key": made.compile_key,
         "benchmark_key": made.benchmark_key,
         "gates": [
-            gate.model_dump(mode="json")
-            for gate in spec.gates
-            if gate.target is None or gate.target == target
+            _gate(gate) for gate in spec.gates if gate.target is None or gate.target == target
         ],
     }
+
+
+def _gate(gate: Gate) -> dict[str, Any]:
+    """Leave out what says nothing, so that a gate has the key that it had before there was more."""
+    said = gate.model_dump(mode="json")
+    return said if gate.against else {name: said[name] for name in said if name not in _AGAINST}

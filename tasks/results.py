@@ -24,7 +24,7 @@ ENGINE_ROLE = "engine"
 MODEL_ROLE, MODEL_FILE = "model", "model.onnx"
 MODEL_ROLES = frozenset({MODEL_ROLE, "external-data"})
 RESERVED_NAMES = frozenset(
-    {"manifest.json", "config.json", "report.json", "provenance.sigstore.json"}
+    {"manifest.json", "config.json", "report.json", "report.html", "provenance.sigstore.json"}
 )
 """Files that every artifact, or every folder it is installed in, has already."""
 

@@ -118,7 +118,8 @@ def _definition(facts: Facts) -> dict[str, Any]:
     if facts.benchmark_recipe is not None:
         external["measurement"] = {
             name: facts.benchmark_recipe[name]
-            for name in ("evaluation", "synthetic", "seed", "options")
+            for name in ("evaluation", "evaluation_metric", "synthetic", "seed", "options")
+            if name in facts.benchmark_recipe
         }
     if facts.evaluation is not None:
         dependencies.append(

@@ -29,6 +29,7 @@ from tasks.fault_points import reach
 from tasks.fleet import live_nodes
 from tasks.measured import refuse_short
 from tasks.moves import roll_up
+from tasks.named_artifacts import require_named
 from tasks.plan import TargetPlan, plan_target
 from tasks.release import Ground, release_from
 
@@ -132,7 +133,7 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     """Check a build against its model and dataset; return the model.
 
     Raises:
-        NotFound: unknown model or dataset.
+        NotFound: unknown model, dataset, or artifact that a gate names.
         InvalidProfile, InvalidDataset, InvalidRequest: they do not fit.
     """
     model = catalogue.get_model(session, tenant_id, spec.model)
@@ -148,7 +149,9 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     check_profiles(inputs, spec.profiles)
     if spec.evaluation is not None:
         dataset = catalogue.get_dataset(session, tenant_id, spec.evaluation)
-        check_against(inputs, [TensorView.model_validate(row) for row in dataset.arrays])
+        arrays = [TensorView.model_validate(row) for row in dataset.arrays]
+        check_against(inputs, arrays, spec.evaluation_metric)
+    require_named(session, tenant_id, spec.gates)
     return model
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, delete, func, select, tuple_
 
-from enginefarm.manifest import REPORT_TYPE, read_manifest
+from enginefarm.manifest import PAGE_TYPE, REPORT_TYPE, read_manifest
 from enginefarm.state import ArtifactState
 from storage import catalogue
 from storage.database import Session, now
@@ -18,6 +18,7 @@ from storage.keeping.released import makers, release
 from storage.models import Artifact, ArtifactFile
 from storage.retention import Rule, Thing
 
+_REPORTS = frozenset({REPORT_TYPE, PAGE_TYPE})
 _KEY = (Artifact.created_at, Artifact.tenant_id, Artifact.digest)
 
 
@@ -64,7 +65,7 @@ def remove(session: Session, thing: Thing) -> None:
 def _engines(manifest: bytes) -> dict[str, int]:
     """Return the digests and sizes of all files but config and report."""
     layers = read_manifest(manifest).layers
-    return {row.digest: row.size for row in layers if row.media_type != REPORT_TYPE}
+    return {row.digest: row.size for row in layers if row.media_type not in _REPORTS}
 
 
 def _named_elsewhere(session: Session, tenant_id: str, digest: str) -> bool:

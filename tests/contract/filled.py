@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from enginefarm import spec
+from enginefarm import report, spec
 from enginefarm.target import Target
 
 Data = TypeVar("Data", bound=BaseModel)
@@ -32,8 +32,10 @@ CHOSEN: dict[object, dict[str, object]] = {
     spec.CompileOptions: {"optimization_level": 3},
     spec.BenchmarkOptions: {"max_duration_ms": 2000},
     spec.BuildSpec: {"priority": 1, "until": "check"},
+    spec.Gate: {"against": None, "worse_by": None, "worse_by_percent": None},
 }
 NEEDED: dict[object, dict[str, object]] = {
+    report.Histogram: {"edges": [0.1, 0.2], "counts": [11]},
     spec.Gate: {"at_least": 0.99},
     spec.FixedInput: {"value": 16000, "shape": [1]},
     spec.SyntheticInput: {"low": -1.0, "high": 1.0, "value": None},

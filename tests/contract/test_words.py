@@ -13,12 +13,12 @@ import pytest
 from pydantic import BaseModel
 
 import enginefarm
-from enginefarm import errors, manifest, report, spec, upload, views
+from enginefarm import errors, gate, manifest, report, spec, upload, views
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from tasks import messages
-from tasks.recipe import CHECK_RULES, Made, key_of, recipe_for
+from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
 from tests.contract.filled import filled
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ FARM_ONLY = {
 
 DATA = [
     each
-    for module in (errors, manifest, messages, report, spec, upload, views)
+    for module in (errors, gate, manifest, messages, report, spec, upload, views)
     for each in vars(module).values()
     if isinstance(each, type)
     and issubclass(each, BaseModel)
@@ -117,7 +117,11 @@ def test_what_is_filled_for_these_tests_is_all_there_is(kind: type[BaseModel]) -
     full = filled(kind, optional=True).model_dump(mode="json")
 
     empty = {name for name, value in full.items() if value in (None, [], {})}
-    assert empty <= ({"value"} if kind is spec.SyntheticInput else set())
+    either = {
+        spec.SyntheticInput: {"value"},
+        spec.Gate: {"against", "worse_by", "worse_by_percent"},
+    }
+    assert empty <= either.get(kind, set())
 
 
 @pytest.mark.parametrize("form", ["sent", "kept"])
@@ -138,8 +142,9 @@ def test_a_build_that_was_recorded_long_ago_has_the_recipe_and_key_it_had(
     )
 
     was = RECORDED["jobs"][number]["recipe"]
-    if Stage(stage) is Stage.CHECK:  # by other rules it is another check, and asked anew
-        assert recipe == was | {"rules": CHECK_RULES}
+    rules = {Stage.CHECK: CHECK_RULES, Stage.BENCHMARK: MEASUREMENT_RULES}.get(Stage(stage))
+    if rules is not None:  # by other rules it is another check or measurement, and made anew
+        assert recipe == was | {"rules": rules}
         return
     assert recipe == was
     assert key_of(recipe) == RECORDED["jobs"][number]["key"]

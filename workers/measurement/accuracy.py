@@ -11,31 +11,28 @@ Rules that decide what a number means:
   stands beside it. Vectors that are both zero have none; if one of them is zero it is 0.
 * A sample of which no value of the reference rises clearly above what fp32 rounds away is noted:
   its own cosine says how two runtimes round, not whether the engine is right.
-* Top-1 agreement exists only where the output is a score over classes: floating point, at least two
-  dimensions, more than one class on the last axis, and either every row of the reference is a
-  probability distribution (within 0..1, sum 1) or the output is two-dimensional and its name says
-  so (logit, score, prob, class, softmax, label). An embedding or an image has no top-1.
+* The peak of the peak signal-to-noise ratio is the largest finite absolute value of the reference.
+* Whether an output is a score, and what agrees then: ``workers.measurement.scores``.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import numpy as np
 
 from enginefarm.report import OutputAccuracy
 from workers.backends.base import Array
+from workers.measurement.histograms import ErrorBins
+from workers.measurement.scores import ScoreTally
+from workers.measurement.worst import WorstSamples
 
 SMALL_REFERENCE = 1e-6
 # Values inside a network are near one, so what fp32 rounds away is near its epsilon, wherever the
 # output lies. A thousand times that leaves three digits of signal.
 FAINT_REFERENCE = 1000 * float(np.finfo(np.float32).eps)
 WORST_ERROR = float(np.finfo(np.float32).max)
-ROW_SUM_TOLERANCE = 1e-3
-SCORE_NAME = re.compile(r"logit|score|prob|class|softmax|label", re.IGNORECASE)
-MIN_SCORE_RANK = 2
 
 Vector = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -55,14 +52,17 @@ class OutputTally:
         self._worst: float | None = None
         self._reference_max = 0.0
         self._zeros = self._samples = self._faint = 0
-        self._rows = self._same_top = 0
-        self._is_score = True
+        self._scores = ScoreTally(name)
+        self._bins = ErrorBins()
+        self._furthest = WorstSamples()
         self._exact = True
         self._nonfinite = [0, 0]
         self._nan = 0
 
-    def add(self, reference: Array, engine: Array) -> None:
-        """Add one batch.
+    def add(self, reference: Array, engine: Array, *, first: int = 0, count: int = 0) -> None:
+        """Add one batch of ``count`` samples, the ``first`` of them by its place in the data.
+
+        Without a count each row is a sample.
 
         Raises:
             ValueError: the shapes differ.
@@ -78,22 +78,20 @@ class OutputTally:
         self._nonfinite[0] += int((~ok_left).sum())
         self._nonfinite[1] += int((~ok_right).sum())
         self._nan += int(np.isnan(left).sum())
-        self._add_top1(reference, left, right)
+        self._scores.add(reference, right)
         agreed = same & ~ok_left
-        bad = ~(ok_left & ok_right) & ~agreed
-        self._add_errors(left, right, bad, agreed)
+        error = _errors(left, right, ~(ok_left & ok_right) & ~agreed, agreed)
+        self._add_errors(left, error, agreed)
         signal = np.where(ok_left, left, 0.0)
         self._zeros += int((left == 0.0).sum())
-        self._add_samples(signal, np.where(agreed, 0.0, _bounded(right)))
+        self._add_samples(signal, np.where(agreed, 0.0, _bounded(right)), error, (first, count))
 
-    def _add_errors(self, left: Vector, right: Vector, bad: Array, agreed: Array) -> None:
-        with np.errstate(invalid="ignore"):
-            error = np.abs(left - right)
-        error = np.where(agreed, 0.0, np.where(bad, WORST_ERROR, np.minimum(error, WORST_ERROR)))
+    def _add_errors(self, left: Vector, error: Vector, agreed: Array) -> None:
         finite_left = np.clip(np.where(np.isfinite(left), left, 0.0), -WORST_ERROR, WORST_ERROR)
         self._elements += error.size
         if error.size == 0:
             return
+        self._bins.add(error)
         self._abs_max = max(self._abs_max, float(error.max()))
         self._abs_sum += float(error.sum())
         self._error_power += float(np.square(error).sum())
@@ -105,12 +103,17 @@ class OutputTally:
             self._rel_sum += float(relative.sum())
             self._rel_elements += int(relevant.sum())
 
-    def _add_samples(self, left: Vector, right: Vector) -> None:
+    def _add_samples(
+        self, left: Vector, right: Vector, error: Vector, place: tuple[int, int]
+    ) -> None:
         rows = left.shape[0] if self._batch_first and left.ndim > 0 else 1
         if left.size == 0:
             return
         self._whole.add(left.ravel(), right.ravel())
-        for one, other in zip(left.reshape(rows, -1), right.reshape(rows, -1), strict=True):
+        first, count = place[0], place[1] or rows
+        largest = error.reshape(rows, -1).max(axis=1)
+        pairs = zip(left.reshape(rows, -1), right.reshape(rows, -1), strict=True)
+        for row, (one, other) in enumerate(pairs):
             strongest = float(np.abs(one).max())
             self._reference_max = max(self._reference_max, strongest)
             self._samples += 1
@@ -118,22 +121,13 @@ class OutputTally:
             found = cosine(one, other)
             if found is not None:
                 self._worst = found if self._worst is None else min(self._worst, found)
-
-    def _add_top1(self, original: Array, left: Vector, right: Vector) -> None:
-        self._is_score = self._is_score and is_score(self.name, original)
-        if self._is_score:
-            same = left.argmax(axis=-1) == right.argmax(axis=-1)
-            # argmax of a row with NaN is that NaN: such a row never agrees by luck.
-            same &= np.isfinite(right).all(axis=-1)
-            self._rows += same.size
-            self._same_top += int(same.sum())
+            alone = rows == count
+            sample, together = (first + row, 1) if alone else (first, count)
+            self._furthest.add(sample, together, float(largest[row]), found)
 
     def result(self) -> OutputAccuracy:
         """Return what was found; numbers that do not exist are None."""
         count = max(self._elements, 1)
-        snr = None
-        if self._error_power > 0 and self._power > 0:
-            snr = 10 * math.log10(self._power / self._error_power)
         return OutputAccuracy(
             output=self.name,
             dtype_reference=self._dtypes[0],
@@ -144,16 +138,24 @@ class OutputTally:
             mean_rel_error=self._rel_sum / self._rel_elements if self._rel_elements else None,
             cosine=self._whole.cosine(),
             cosine_worst=self._worst,
-            snr_db=snr,
+            snr_db=_decibels(self._power, self._error_power),
+            psnr_db=_decibels(self._peak_power(), self._error_power / count),
             exact=self._exact,
-            top1_agreement=self._same_top / self._rows if self._is_score and self._rows else None,
+            top1_agreement=self._scores.top1,
+            top5_agreement=self._scores.top5,
             nonfinite_engine=self._nonfinite[1],
             nonfinite_reference=self._nonfinite[0],
             nan_reference=self._nan,
             elements=self._elements,
             reference_max_abs=self._reference_max if self._samples else None,
             reference_zero_share=self._zeros / self._elements if self._elements else None,
+            worst=self._furthest.rows(),
+            zero_errors=self._bins.zero,
+            errors=self._bins.histogram(),
         )
+
+    def _peak_power(self) -> float:
+        return min(self._reference_max, WORST_ERROR) ** 2
 
     def notes(self) -> list[str]:
         """Return what a person should know before judging the numbers."""
@@ -221,16 +223,18 @@ def cosine(left: Vector, right: Vector) -> float | None:
     return angle.cosine()
 
 
-def is_score(name: str, reference: Array) -> bool:
-    """Tell whether an output is a score over classes, by the rule at the top of this file."""
-    shaped = reference.ndim >= MIN_SCORE_RANK and reference.shape[-1] > 1 and reference.size > 0
-    if not shaped or reference.dtype.kind != "f" or not np.isfinite(reference).all():
-        return False
-    rows = reference.astype(np.float64)
-    sums = rows.sum(axis=-1)
-    if rows.min() >= 0 and rows.max() <= 1 and bool(np.all(abs(sums - 1) < ROW_SUM_TOLERANCE)):
-        return True
-    return reference.ndim == MIN_SCORE_RANK and SCORE_NAME.search(name) is not None
+def _errors(left: Vector, right: Vector, bad: Array, agreed: Array) -> Vector:
+    """Return the error of each element, by the rules at the top of this file."""
+    with np.errstate(invalid="ignore"):
+        error = np.abs(left - right)
+    capped = np.where(bad, WORST_ERROR, np.minimum(error, WORST_ERROR))
+    return np.asarray(np.where(agreed, 0.0, capped), dtype=np.float64)
+
+
+def _decibels(signal: float, noise: float) -> float | None:
+    # A difference of logarithms: the quotient itself may be too large for a float.
+    known = signal > 0 and noise > 0
+    return 10 * (math.log10(signal) - math.log10(noise)) if known else None
 
 
 def _bounded(values: Vector) -> Vector:

@@ -11,7 +11,10 @@ import struct
 from collections.abc import Sequence
 from itertools import pairwise
 
-from enginefarm.report import Percentiles
+from enginefarm.report import MAX_KEPT_RUNS, MAX_MOMENTS, Moment, Percentiles
+
+DIGITS = 6
+"""Of a ms: what a clock of nanoseconds can tell."""
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
@@ -54,6 +57,26 @@ def summarize(samples_ms: Sequence[float]) -> Percentiles:
         p95=percentile(ordered, 95),
         p99=percentile(ordered, 99),
     )
+
+
+def over_time(starts_ms: Sequence[float], samples_ms: Sequence[float]) -> list[Moment]:
+    """Return the measurement in at most 240 stretches of equally many runs, in their order."""
+    size = math.ceil(len(samples_ms) / MAX_MOMENTS)
+    moments = []
+    for begin in range(0, len(samples_ms), size):
+        part = sorted(samples_ms[begin : begin + size])
+        at, middle, longest = starts_ms[begin] - starts_ms[0], median(part), part[-1]
+        moments.append(
+            Moment(at_ms=round(at, 3), p50=round(middle, DIGITS), max=round(longest, DIGITS))
+        )
+    return moments
+
+
+def kept_runs(samples_ms: Sequence[float]) -> list[float]:
+    """Return at most 512 of the runs, spread evenly over the measurement, in their order."""
+    count = len(samples_ms)
+    kept = min(count, MAX_KEPT_RUNS)
+    return [round(samples_ms[number * count // kept], DIGITS) for number in range(kept)]
 
 
 def settled(window_medians: Sequence[float], within: float, changes: int = 2) -> bool:

@@ -9,10 +9,11 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from enginefarm.report import Percentiles
+from enginefarm.report import Histogram, Moment, Percentiles
 from enginefarm.spec import BenchmarkOptions
 from workers.backends.base import Clock, ProgressSink
-from workers.measurement.latency import median, settled, summarize
+from workers.measurement.histograms import latency_histogram
+from workers.measurement.latency import kept_runs, median, over_time, settled, summarize
 
 WINDOW_ITERATIONS = 10
 WINDOWS_IN_MINIMUM = 5
@@ -31,6 +32,9 @@ class Measured:
     warmup_iterations: int
     warmup_ms: float
     stable: bool
+    histogram: Histogram
+    over_time: list[Moment]
+    runs_ms: list[float]
     notes: list[str] = field(default_factory=list)
 
 
@@ -47,14 +51,16 @@ def measure(
         Stopped: the sink says so, between two runs.
     """
     warm_count, warm_ms = _warm_up(once, options, clock, sink)
-    samples = array("d")
+    starts, samples = array("d"), array("d")
     medians: list[float] = []
     began = clock()
     stable = False
     while not stable and (clock() - began) * MS < options.max_duration_ms:
         window = _window(once, options, clock, sink, began)
-        samples.extend(window)
-        medians.append(median(sorted(window)))
+        starts.extend(start * MS for start, _ in window)
+        taken = [took for _, took in window]
+        samples.extend(taken)
+        medians.append(median(sorted(taken)))
         elapsed_ms = (clock() - began) * MS
         sink.report(min(elapsed_ms / options.max_duration_ms, 1.0), "measuring", f"{len(samples)}")
         enough = len(samples) >= options.min_iterations and elapsed_ms >= options.min_duration_ms
@@ -69,6 +75,9 @@ def measure(
         warmup_iterations=warm_count,
         warmup_ms=warm_ms,
         stable=stable,
+        histogram=latency_histogram(sorted(samples), distribution.p99),
+        over_time=over_time(starts, samples),
+        runs_ms=kept_runs(samples),
         notes=_notes(distribution, options, stable=stable, seconds=wall),
     )
 
@@ -91,17 +100,20 @@ def _window(
     clock: Clock,
     sink: ProgressSink,
     began: float,
-) -> list[float]:
-    """Return one window: at least ten runs and a fifth of the least duration, within the limit."""
+) -> list[tuple[float, float]]:
+    """Return one window: at least ten runs and a fifth of the least duration, within the limit.
+
+    Of each run, when it began by the clock, and how many ms it took.
+    """
     opened = said = clock()
     least_ms = options.min_duration_ms / WINDOWS_IN_MINIMUM
-    times: list[float] = []
+    times: list[tuple[float, float]] = []
     while True:
         _obey(sink)
         start = clock()
         once()
         end = clock()
-        times.append((end - start) * MS)
+        times.append((start, (end - start) * MS))
         if end - said >= SAY_EVERY_S:
             said = end
             share = (end - began) * MS / options.max_duration_ms

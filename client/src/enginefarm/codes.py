@@ -9,6 +9,7 @@ from typing import Final
 
 from enginefarm.client_codes import CLIENT_CODES
 from enginefarm.finding_codes import FINDING_CODES
+from enginefarm.gate_codes import GATE_CODES
 from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
@@ -102,11 +103,6 @@ _CODES: dict[str, str] = {
     "fix_not_applied": "The inputs could not be fixed as was asked.",
     "fix_shape": "An input cannot be fixed to this shape, or not without one.",
     "fix_value": "An input cannot be fixed to a value that its type cannot hold.",
-    "gate_bounds": "No value can meet the gate.",
-    "gate_not_met": "The engine missed a gate; it is quarantined and not published.",
-    "gate_target_unknown": "A gate names a target that the build does not build.",
-    "gate_unmeasurable": "A gate looks at a number that no live node can measure.",
-    "gate_without_output": "A gate names an output, but its metric is not one of outputs.",
     "gpu_memory_short": "The engine needs more memory than the GPU has.",
     "graph_too_deep": "Graphs are nested too deep in the model.",
     "handed_back": "The node was told to stop and gave the job back.",
@@ -205,6 +201,7 @@ _CODES: dict[str, str] = {
     "quota_jobs": "The tenant would have more unfinished jobs than it may have.",
     "range_not_satisfiable": "The range lies outside of the blob.",
     "repair_not_served": "A repair is asked for, and no live node takes the stage.",
+    "report_invalid": "The file is no report that the client can read.",
     "report_missing": "The farm shows no report of the artifact.",
     "result_invalid": "What the node says of its job cannot be used.",
     "running_limit": "The job ran longer than it may.",
@@ -279,5 +276,5 @@ _CODES: dict[str, str] = {
 }
 
 CODES: Final[dict[str, str]] = dict(
-    sorted((_CODES | CLIENT_CODES | FINDING_CODES | UPLOAD_CODES).items())
+    sorted((_CODES | CLIENT_CODES | FINDING_CODES | GATE_CODES | UPLOAD_CODES).items())
 )

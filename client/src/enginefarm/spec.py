@@ -19,11 +19,15 @@ from pydantic import (
 )
 
 from enginefarm.digest import Digest
+from enginefarm.gate import EvaluationMetric as EvaluationMetric  # noqa: PLC0414 - a part of a spec
+from enginefarm.gate import Gate as Gate  # noqa: PLC0414 - as above
+from enginefarm.gate import Metric as Metric  # noqa: PLC0414 - as above
+from enginefarm.gate import Unmeasured as Unmeasured  # noqa: PLC0414 - as above
 from enginefarm.numbers import Real, Whole
 from enginefarm.state import Stage
+from enginefarm.strict import Name as Name  # noqa: PLC0414 - as above
 from enginefarm.target import Target
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
 LabelKey = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$")]
 LabelValue = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 Dim = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
@@ -143,48 +147,6 @@ class StageOptions(_Strict):
     benchmark: BenchmarkOptions = BenchmarkOptions()
 
 
-class Metric(StrEnum):
-    """What a gate may look at; units are in the names.
-
-    ``cosine`` is of all samples together, as ``snr_db`` is; ``cosine_worst`` of the worst sample.
-    """
-
-    COSINE = "cosine"
-    COSINE_WORST = "cosine_worst"
-    SNR_DB = "snr_db"
-    MAX_ABS_ERROR = "max_abs_error"
-    MEAN_ABS_ERROR = "mean_abs_error"
-    TOP1_AGREEMENT = "top1_agreement"
-    LATENCY_P50_MS = "latency_p50_ms"
-    LATENCY_P99_MS = "latency_p99_ms"
-    ENGINE_BYTES = "engine_bytes"
-
-
-class Unmeasured(StrEnum):
-    """What a gate does when nothing here can measure its metric."""
-
-    FAIL = "fail"
-    WAIT = "wait"
-
-
-class Gate(_Strict):
-    """A bound on a metric. An artifact that misses it is quarantined, not published."""
-
-    metric: Metric
-    at_least: Real | None = None
-    at_most: Real | None = None
-    output: Name | None = Field(default=None, description="One output only; absent: the worst.")
-    target: Target | None = Field(default=None, description="One target only; absent: all.")
-    if_unmeasured: Unmeasured = Unmeasured.FAIL
-
-    @model_validator(mode="after")
-    def _has_a_bound(self) -> Self:
-        if self.at_least is None and self.at_most is None:
-            message = "a gate needs at_least or at_most"
-            raise ValueError(message)
-        return self
-
-
 class SyntheticInput(_Strict):
     """How to make one input when no evaluation dataset is given.
 
@@ -223,6 +185,9 @@ class BuildSpec(_Strict):
     gates: Annotated[list[Gate], Field(max_length=32)] = []
     evaluation: Digest | None = Field(
         default=None, description="A dataset; absent: seeded synthetic inputs, and reports say so."
+    )
+    evaluation_metric: EvaluationMetric | None = Field(
+        default=None, description="A measure of the answers by labels that lie in the dataset."
     )
     synthetic: dict[Name, SyntheticInput] = {}
     seed: Annotated[Whole, Field(ge=0, le=2**32 - 1)] = 0

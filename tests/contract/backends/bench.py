@@ -72,6 +72,7 @@ class Bench:
         *,
         profiles: list[Any] | None = None,
         engine: Path | None = None,
+        dataset: Path | None = None,
         stop: Callable[[list[dict[str, Any]]], bool] = lambda _progress: False,
         **recipe: Any,  # noqa: ANN401 - any field of a recipe
     ) -> Ran:
@@ -82,6 +83,8 @@ class Bench:
         inputs = [ChildInput(role="model", name="model.onnx", path=model)]
         if engine is not None:
             inputs.append(ChildInput(role="engine", name=engine.name, path=engine))
+        if dataset is not None:
+            inputs.append(ChildInput(role="dataset", name=dataset.name, path=dataset))
         job = ChildJob(
             stage=stage,
             target=Target(backend=self.backend.name, arch=self.arch),

@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
+
+from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.state import Blame, Stage
 from tests.contract.backends import made
 from tests.contract.backends.bench import Bench
@@ -86,3 +90,55 @@ def test_a_benchmark_can_be_cancelled(measuring: Bench, model: Path, engine: Pat
     assert ran.outcome.ending is Ending.STOPPED
     assert ran.code == "cancelled"
     assert ran.outcome.signal is None
+
+
+def test_a_benchmark_judges_both_sides_by_labels_and_names_the_worst_samples(
+    measuring: Bench, model: Path, engine: Path, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((11, 16)).astype("f4")
+    numpy_answers = made.dense_answers(x).argmax(axis=-1)
+    labels = numpy_answers.copy()
+    labels[[2, 7]] += 1  # two labels are wrong: no side can be right about them
+    dataset = tmp_path / "labelled.npz"
+    np.savez(dataset, x=x, answers=labels)
+
+    ran = measuring.run(
+        Stage.BENCHMARK,
+        model,
+        engine=engine,
+        dataset=dataset,
+        options=QUICK,
+        evaluation_metric={"name": "accuracy", "output": "y", "labels": "answers"},
+    )
+
+    assert ran.code is None, ran.log
+    assert ran.result is not None
+    facts: Any = ran.result.facts
+    accuracy = AccuracyReport.model_validate(facts["accuracy"])
+    assert accuracy.samples == 11
+    assert accuracy.metric is not None
+    assert accuracy.metric.original == accuracy.metric.engine == pytest.approx(9 / 11)
+    assert (accuracy.metric.loss, accuracy.metric.counted) == (0.0, 11)
+    (output,) = accuracy.outputs
+    assert all(row.sample < 11 for row in output.worst)
+    latency = LatencyReport.model_validate(facts["latency"][0])
+    assert latency.histogram is not None
+    assert sum(latency.histogram.counts) == latency.end_to_end_ms.count
+    assert 0 < len(latency.runs_ms) <= latency.end_to_end_ms.count
+
+
+def test_labels_that_are_not_there_are_the_persons(
+    measuring: Bench, model: Path, engine: Path, tmp_path: Path
+) -> None:
+    dataset = tmp_path / "unlabelled.npz"
+    np.savez(dataset, x=np.zeros((8, 16), "f4"))
+    ran = measuring.run(
+        Stage.BENCHMARK,
+        model,
+        engine=engine,
+        dataset=dataset,
+        options=QUICK,
+        evaluation_metric={"name": "accuracy", "output": "y", "labels": "answers"},
+    )
+    assert ran.code == "dataset_missing_labels"

@@ -187,7 +187,11 @@ def test_the_published_files_are_in_the_bucket_under_their_digests(
     manifest = read_manifest(scene.farm.objects.read(digest, 1 << 20))
     for file in (manifest.config, *manifest.layers):
         assert digest_of(scene.farm.objects.read(file.digest, 1 << 20)) == file.digest
-    assert [layer.name for layer in manifest.layers] == ["model.onnx", "report.json"]
+    assert [layer.name for layer in manifest.layers] == [
+        "model.onnx",
+        "report.html",
+        "report.json",
+    ]
 
 
 def test_what_is_signed_about_a_cached_engine_is_what_was_when_it_was_compiled(

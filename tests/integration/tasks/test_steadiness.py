@@ -189,7 +189,7 @@ def test_a_clock_that_one_build_set_fails_no_other_build(scene: Scene, node: Fak
     assert (mine.state, other.joined_to) == (JobState.QUEUED, mine.id)
 
 
-@pytest.mark.parametrize("name", ["report.json", "manifest.json", "Config.json"])
+@pytest.mark.parametrize("name", ["report.json", "report.HTML", "manifest.json", "Config.json"])
 def test_an_engine_that_would_take_the_place_of_the_farms_own_files_is_refused(
     scene: Scene, node: FakeNode, name: str
 ) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from enginefarm.cli import arguments
+from enginefarm.cli import gate_arguments
 from enginefarm.cli.app import app, invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.gate import EvaluationMetric, Gate
 from enginefarm.views import ModelSummary
+from tests.refused import refused_with
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import MODEL, model_view
 
@@ -148,7 +150,7 @@ def test_what_the_pages_tell_one_to_type_works() -> None:
     )
 
     gates = re.findall(r"--gate '([^']+)'", text + source)
-    assert arguments.gates(gates, "fail")
+    assert gate_arguments.gates(gates, "fail")
     # There is no such distribution to be had from an index.
     assert not re.search(r"pip install ['\"]?enginefarm", text + source)
 
@@ -182,3 +184,59 @@ def test_the_script_of_the_page_waits_and_asks_for_one_build_only(tmp_path: Path
     assert len(set(calls)) == 1
     assert "--idempotency-key one-key" in calls[0]
     assert (tmp_path / "slept").read_text(encoding="utf-8").split() == ["10", "30"]
+
+
+def test_a_metric_is_read_as_it_is_shown() -> None:
+    for text in ("accuracy[scores]=label", "ctc_error_rate[a:b]=text,padding=99,blank=3"):
+        asked = EvaluationMetric.model_validate(gate_arguments.metric(text))
+        assert gate_arguments.metric_text(asked) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("accuracy", "invalid_argument"),
+        ("accuracy[scores]", "invalid_argument"),
+        ("accuracy[scores]=label,blank=x", "invalid_argument"),
+        ("acuracy[scores]=label", "unknown_metric"),
+    ],
+)
+def test_a_metric_that_cannot_be_read_is_refused(text: str, code: str) -> None:
+    assert refused_with(gate_arguments.metric, text) == code
+
+
+NAMED = f"sha256:{'b' * 64}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"latency_p99_ms<=+10%@{NAMED}",
+        f"cosine[y]>=-0.001@{NAMED}",
+        f"onnxruntime@cpu:engine_bytes<=+0@{NAMED}",
+        "max_abs_error<=1e-05",
+    ],
+)
+def test_a_gate_is_read_as_it_is_shown(text: str) -> None:
+    (gate,) = gate_arguments.gates([text], "fail")
+    assert gate_arguments.gate_text(Gate.model_validate(gate)) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"latency_p99_ms>=-10%@{NAMED}",  # more is worse, so it may only be above
+        f"cosine<=+0.1@{NAMED}",
+        f"latency_p99_ms<=10%@{NAMED}",
+        f"latency_p99_ms<=+x%@{NAMED}",
+        "latency_p99_ms<=+10%",
+    ],
+)
+def test_a_gate_against_an_artifact_that_means_nothing_is_refused(text: str) -> None:
+    assert refused_with(gate_arguments.gates, [text], "fail") == "invalid_argument"
+
+
+def test_a_metric_whose_better_side_the_build_decides_may_be_bounded_on_both() -> None:
+    for sign in (">=-", "<=+"):
+        (gate,) = gate_arguments.gates([f"metric_value{sign}0.1@{NAMED}"], "fail")
+        assert Gate.model_validate(gate).worse_by == 0.1

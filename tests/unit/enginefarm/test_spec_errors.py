@@ -130,7 +130,9 @@ def test_a_rule_between_fields_is_told_in_its_own_words() -> None:
         "The body cannot be right.",
         "The same target is named twice.",
     )
-    assert unbounded.why == "A gate needs at_least or at_most."
+    assert unbounded.why == (
+        "A gate needs at_least or at_most, or against with either worse_by or worse_by_percent."
+    )
 
 
 def test_at_most_ten_are_listed_and_long_names_are_cut() -> None:

@@ -13,6 +13,7 @@ from tasks.admission import check_spec
 from tests.refused import refused_with
 
 DIGEST = "sha256:" + "a" * 64
+METRIC = {"name": "accuracy", "output": "scores", "labels": "label"}
 INPUTS, OUTPUTS = ["image"], ["scores", "boxes"]
 
 
@@ -83,6 +84,18 @@ def test_every_metric_has_a_range() -> None:
         ({"gates": [{"metric": "latency_p50_ms", "at_most": 0}]}, "gate_bounds", "above 0"),
         ({"gates": [{"metric": "latency_p99_ms", "at_most": -5}]}, "gate_bounds", "above 0"),
         ({"gates": [{"metric": "engine_bytes", "at_most": 0}]}, "gate_bounds", "above 0"),
+        (
+            {"gates": [{"metric": "cosine", "against": DIGEST, "worse_by_percent": 1}]},
+            "gate_against",
+            "worse_by",
+        ),
+        ({"gates": [{"metric": "metric_loss", "at_most": 0}]}, "gate_without_metric", "--metric"),
+        ({"evaluation_metric": METRIC}, "metric_without_dataset", "evaluation dataset"),
+        (
+            {"evaluation_metric": METRIC | {"output": "score"}, "evaluation": DIGEST},
+            "unknown_output",
+            "'scores'",
+        ),
         (
             {"gates": [{"metric": "latency_p99_ms", "at_most": 5, "output": "boxes"}]},
             "gate_without_output",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import InvalidDataset
+from enginefarm.gate import EvaluationMetric, MetricName
 from enginefarm.views import TensorView
 from tasks.datasets import check_against
 from tests.refused import refused_with
@@ -69,3 +70,43 @@ def test_a_single_value_cannot_lie_along_a_dimension_that_is_not_there() -> None
         check_against([SCALAR], [tensor("scalar", [])])
 
     assert caught.value.code == "dataset_rank"
+
+
+def labelled(name: MetricName, labels: str = "label") -> EvaluationMetric:
+    return EvaluationMetric(name=name, output="y", labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        (MetricName.ACCURACY, tensor("label", [10], "int64")),
+        (MetricName.CTC_ERROR_RATE, tensor("label", [10, 4], "int32")),
+    ],
+)
+def test_labels_may_lie_beside_the_inputs(name: MetricName, labels: TensorView) -> None:
+    arrays = [tensor("image", [10, 3, 7]), labels]
+    assert refused_with(check_against, [IMAGE], arrays, labelled(name)) is None
+    # Without a metric that names them they are an array that nobody asked for.
+    assert refused_with(check_against, [IMAGE], arrays) == "dataset_unknown_input"
+
+
+ACCURACY, CTC = MetricName.ACCURACY, MetricName.CTC_ERROR_RATE
+
+
+@pytest.mark.parametrize(
+    ("labels", "metric", "code", "said"),
+    [
+        (tensor("lable", [10], "int64"), labelled(ACCURACY), "dataset_missing_labels", "'lable'"),
+        (IMAGE, labelled(ACCURACY, "image"), "dataset_missing_labels", "beside the inputs"),
+        (tensor("label", [10], "float32"), labelled(ACCURACY), "dataset_labels", "whole"),
+        (tensor("label", [10, 1], "int64"), labelled(ACCURACY), "dataset_labels", "1 dimension:"),
+        (tensor("label", [10], "int64"), labelled(CTC), "dataset_labels", "a row"),
+    ],
+)
+def test_labels_that_cannot_be_are_refused(
+    labels: TensorView, metric: EvaluationMetric, code: str, said: str
+) -> None:
+    with pytest.raises(InvalidDataset) as refused:
+        check_against([IMAGE], [tensor("image", [10, 3, 7]), labels], metric)
+    assert refused.value.code == code
+    assert said in str(refused.value)

@@ -46,13 +46,19 @@ def output(name: str, **fields: object) -> dict[str, Any]:
     } | fields
 
 
-def report(*outputs: dict[str, Any], measured: bool = True) -> BuildReport:
+METRIC = {"name": "accuracy", "output": "y", "labels": "label"}
+
+
+def report(
+    *outputs: dict[str, Any], measured: bool = True, metric: dict[str, Any] | None = None
+) -> BuildReport:
     accuracy = {
         "reference": "r",
         "data": "d",
         "synthetic": True,
         "samples": 1,
         "outputs": list(outputs),
+        "metric": metric,
     }
     return BuildReport.model_validate(
         {
@@ -70,9 +76,17 @@ def report(*outputs: dict[str, Any], measured: bool = True) -> BuildReport:
 
 TWO = report(
     output(
-        "y", cosine=0.999, cosine_worst=0.8, snr_db=60.0, max_abs_error=0.1, mean_abs_error=0.01
+        "y",
+        cosine=0.999,
+        cosine_worst=0.8,
+        snr_db=60.0,
+        psnr_db=63.0,
+        max_abs_error=0.1,
+        mean_abs_error=0.01,
+        top5_agreement=0.75,
     ),
-    output("z", cosine=0.9, snr_db=20.0, max_abs_error=0.5, mean_abs_error=0.05),
+    output("z", cosine=0.9, snr_db=20.0, psnr_db=25.0, max_abs_error=0.5, mean_abs_error=0.05),
+    metric=METRIC | {"original": 0.9, "engine": 0.875, "loss": 0.025, "counted": 40},
 )
 
 
@@ -86,6 +100,11 @@ TWO = report(
         # Measured before there was a number for the worst sample: then cosine was that.
         ({"metric": "cosine_worst", "at_least": 0.9, "output": "z"}, 0.9, True),
         ({"metric": "snr_db", "at_least": 30}, 20.0, False),
+        ({"metric": "psnr_db", "at_least": 30}, 25.0, False),
+        ({"metric": "top5_agreement", "at_least": 0.7}, 0.75, True),
+        ({"metric": "metric_value", "at_least": 0.87}, 0.875, True),
+        ({"metric": "metric_loss", "at_most": 0.02}, 0.025, False),
+        ({"metric": "metric_loss", "at_most": 0.03}, 0.025, True),
         ({"metric": "max_abs_error", "at_most": 0.2}, 0.5, False),
         ({"metric": "max_abs_error", "at_most": 0.5}, 0.5, True),
         ({"metric": "mean_abs_error", "at_most": 0.02, "output": "y"}, 0.01, True),
@@ -135,9 +154,25 @@ def test_every_metric_can_be_judged() -> None:
         assert verdict.met is (metric is not Metric.TOP1_AGREEMENT)
 
 
-def test_exactly_equal_outputs_meet_any_signal_to_noise_ratio() -> None:
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (None, "the build has no evaluation_metric"),
+        (METRIC | {"reason": "the output was never compared"}, "the output was never compared"),
+    ],
+)
+def test_a_metric_that_was_not_computed_meets_no_gate(
+    found: dict[str, Any] | None, why: str
+) -> None:
+    told = report(output("y"), metric=found)
+    (verdict,) = judge([Gate(metric=Metric.METRIC_LOSS, at_most=1)], told)
+    assert (verdict.value, verdict.met, verdict.reason) == (None, False, why)
+
+
+@pytest.mark.parametrize("metric", ["snr_db", "psnr_db"])
+def test_exactly_equal_outputs_meet_any_signal_to_noise_ratio(metric: str) -> None:
     exact = report(output("y", exact=True, snr_db=None))
-    (verdict,) = judge([Gate.model_validate({"metric": "snr_db", "at_least": 300})], exact)
+    (verdict,) = judge([Gate.model_validate({"metric": metric, "at_least": 300})], exact)
     assert verdict.met
     assert (verdict.value, verdict.reason) == (None, "the outputs are exactly equal")
 
@@ -194,3 +229,12 @@ def test_a_gate_on_an_output_that_is_no_tensor_says_so() -> None:
     )
     (verdict,) = judge([Gate(metric=Metric.COSINE, at_least=0, output="s")], told)
     assert verdict.reason == "output 's' was not compared: it is no tensor of numbers"
+
+
+def test_a_gate_that_is_missed_says_by_how_much() -> None:
+    low, high = judge(
+        [Gate(metric=Metric.COSINE, at_least=0.95), Gate(metric=Metric.ENGINE_BYTES, at_most=900)],
+        TWO,
+    )
+    assert low.missed_by == pytest.approx(0.05)
+    assert high.missed_by == 100

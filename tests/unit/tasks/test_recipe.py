@@ -137,8 +137,10 @@ def test_an_option_that_a_backend_does_not_hear_is_not_in_its_key() -> None:
     assert key(Stage.COMPILE, other, target=cpu) != key(Stage.COMPILE, target=cpu)
 
 
+METRIC = {"name": "ctc_error_rate", "output": "y", "labels": "text"}
 BENCHMARK_CHANGES: list[dict[str, object]] = [
     {"evaluation": "sha256:" + "f" * 64},
+    {"evaluation_metric": METRIC},
     {"seed": 1},
     {"synthetic": {"x": {"value": 0.5}}},
     {"options": {"benchmark": {"warmup_ms": 1}}},

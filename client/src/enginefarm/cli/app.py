@@ -21,6 +21,7 @@ from enginefarm.cli import (
     builds,
     cache,
     check,
+    diff,
     fleet,
     logs,
     models,
@@ -53,6 +54,7 @@ app.command("cancel")(builds.cancel)
 app.command("bump")(builds.bump)
 app.command("logs")(logs.logs)
 app.command("report")(report.report)
+app.command("diff")(diff.diff)
 app.command("pull")(artifacts.pull)
 app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)

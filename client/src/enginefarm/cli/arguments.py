@@ -1,4 +1,4 @@
-"""Read what a person writes on the command line into a spec: profiles, gates, labels, options.
+"""Read what a person writes on the command line into a spec: profiles, labels, options.
 
 Nothing is guessed: what does not fit is refused with the way to write it.
 """
@@ -15,12 +15,9 @@ from pydantic import JsonValue, ValidationError
 
 from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
-from enginefarm.nearest import did_you_mean
 from enginefarm.profile import parse_shape_range
 from enginefarm.spec import (
     FixedInput,
-    Gate,
-    Metric,
     Profile,
     RepairMode,
     RepairOptions,
@@ -30,10 +27,6 @@ from enginefarm.spec import (
 from enginefarm.spec_errors import explain
 from enginefarm.target import Target
 
-_GATE = re.compile(
-    r"^(?:(?P<target>[^\s:]+@[^\s:]+):)?(?P<metric>[A-Za-z0-9_]+)(?:\[(?P<output>[^\]]+)\])?"
-    r"\s*(?P<sign>>=|<=)\s*(?P<bound>[^\s]+)$"
-)
 _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
 _BARE = re.compile(r"^[0-9a-fA-F]{64}$")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -55,7 +48,7 @@ def profiles(texts: Iterable[str]) -> list[Profile]:
         for part in text.split(","):
             name, equals, shapes = part.strip().rpartition("=")
             if not equals or not name:
-                raise _refusal("--profile", part, "x=1x3x160x160:1x3x320x480:4x3x960x960")
+                raise refusal("--profile", part, "x=1x3x160x160:1x3x320x480:4x3x960x960")
             if not read or name in read[-1]:
                 read.append({})
             read[-1][name] = parse_shape_range(shapes)
@@ -70,11 +63,6 @@ def plain_profiles(profiles: Iterable[Profile]) -> JsonValue:
     ]
 
 
-def gates(texts: Iterable[str], if_unmeasured: str) -> list[JsonValue]:
-    """Read ``cosine>=0.999``, also ``cosine[output]>=0.999`` and ``target:latency_p99_ms<=5``."""
-    return [_gate(text.strip(), if_unmeasured) for text in texts]
-
-
 def labels(texts: Iterable[str]) -> dict[str, str]:
     """Read ``key=value``."""
     return dict(_pairs("--label", texts, "team=vision", str))
@@ -86,7 +74,7 @@ def options(texts: Iterable[str]) -> dict[str, JsonValue]:
     for path, value in _pairs("--option", texts, "compile.optimization_level=3", _scalar):
         stage, dot, name = path.partition(".")
         if not dot or not name:
-            raise _refusal("--option", path, "compile.optimization_level=3")
+            raise refusal("--option", path, "compile.optimization_level=3")
         group = read.setdefault(stage, {})
         if isinstance(group, dict):
             group[name] = value
@@ -136,7 +124,7 @@ def shapes(texts: Iterable[str]) -> dict[str, list[int]]:
         for part in text.split(","):
             name, equals, shape = part.strip().rpartition("=")
             if not equals or not name or ":" in shape:
-                raise _refusal("--shape", part, "x=1x3x320x480")
+                raise refusal("--shape", part, "x=1x3x320x480")
             if name in read:
                 raise _twice("--shape", name)
             read[name] = list(parse_shape_range(shape).opt)
@@ -147,7 +135,7 @@ def seconds(text: str, flag: str = "--wait-for-node") -> int:
     """Read a duration: ``90``, ``10m``, ``2h``, ``1d``."""
     match = _DURATION.match(text.strip())
     if match is None:
-        raise _refusal(flag, text, "90, 10m, 2h or 1d")
+        raise refusal(flag, text, "90, 10m, 2h or 1d")
     return int(match["count"]) * _SECONDS[match["unit"]]
 
 
@@ -163,15 +151,6 @@ def digest(text: str) -> str:
         InvalidRequest: it is none (code ``invalid_digest``).
     """
     return f"sha256:{text.lower()}" if _BARE.match(text) else require_digest(text)
-
-
-def gate_text(gate: Gate) -> str:
-    """Return a gate as it is written."""
-    place = f"{gate.target}:" if gate.target else ""
-    name = f"{gate.metric}[{gate.output}]" if gate.output else str(gate.metric)
-    bounds = ((">=", gate.at_least), ("<=", gate.at_most))
-    said = ((sign, repr(bound).removesuffix(".0")) for sign, bound in bounds if bound is not None)
-    return " ".join(f"{place}{name}{sign}{bound}" for sign, bound in said)
 
 
 def repair_texts(asked: RepairOptions) -> list[str]:
@@ -191,30 +170,6 @@ def _fix_text(row: FixedInput) -> str:
     return " ".join(value + shape)
 
 
-def _gate(text: str, if_unmeasured: str) -> JsonValue:
-    match = _GATE.match(text)
-    if match is None:
-        raise _refusal("--gate", text, "cosine>=0.999 or onnxruntime@cpu:latency_p99_ms<=5")
-    metric = match["metric"]
-    if metric not in set(Metric):
-        raise InvalidRequest(
-            f"There is no metric {metric[:40]!r}.",
-            code="unknown_metric",
-            fix=did_you_mean(metric, set(Metric)),
-        )
-    try:
-        bound = float(match["bound"])
-    except ValueError as error:
-        raise _refusal("--gate", text, "cosine>=0.999") from error
-    gate: dict[str, JsonValue] = {"metric": metric, "if_unmeasured": if_unmeasured}
-    gate["at_least" if match["sign"] == ">=" else "at_most"] = bound
-    if match["output"]:
-        gate["output"] = match["output"]
-    if match["target"]:
-        gate["target"] = str(Target.parse(match["target"]))
-    return gate
-
-
 def _pairs(
     flag: str, texts: Iterable[str], example: str, read: Callable[[str], Value]
 ) -> Sequence[tuple[str, Value]]:
@@ -222,13 +177,13 @@ def _pairs(
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise _refusal(flag, text, example)
+            raise refusal(flag, text, example)
         if name in pairs:
             raise _twice(flag, name)
         try:
             pairs[name] = read(value)
         except ValueError as error:
-            raise _refusal(flag, text, example) from error
+            raise refusal(flag, text, example) from error
     return list(pairs.items())
 
 
@@ -278,7 +233,8 @@ def _of_input(name: str, error: InvalidRequest) -> InvalidRequest:
     )
 
 
-def _refusal(flag: str, text: str, example: str) -> InvalidRequest:
+def refusal(flag: str, text: str, example: str) -> InvalidRequest:
+    """Return the error of what cannot be read, with the way to write it."""
     return InvalidRequest(
         f"{flag} {text[:80]!r} cannot be read.",
         code="invalid_argument",

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from enginefarm.cli import arguments
+from enginefarm.cli import arguments, gate_arguments
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.session import connect
 from enginefarm.cli.tables import builds_table, jobs_table, when
@@ -138,5 +138,7 @@ def _asked(build: BuildView) -> Iterator[str]:
     if build.spec.evaluation is not None:
         yield f"dataset   {build.spec.evaluation}"
     yield from (f"repair    {words}" for words in arguments.repair_texts(build.spec.options.repair))
+    if build.spec.evaluation_metric is not None:
+        yield f"metric    {gate_arguments.metric_text(build.spec.evaluation_metric)}"
     for gate in build.spec.gates:
-        yield f"gate      {arguments.gate_text(gate)}"
+        yield f"gate      {gate_arguments.gate_text(gate)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,13 +11,21 @@ import typer
 from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.grid import NONE, Column, Grid
-from enginefarm.cli.output import Json, print_json, say, stdout
+from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
 from enginefarm.counted import counted
 from enginefarm.errors import NotFound
 from enginefarm.repair_report import Outcome, PassReport
-from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport, Machine
+from enginefarm.report import (
+    AccuracyReport,
+    BuildReport,
+    GateVerdict,
+    LatencyReport,
+    Machine,
+    MetricReport,
+)
+from enginefarm.report_page import render
 from enginefarm.views import ArtifactView
 
 Number = float | None
@@ -26,6 +35,10 @@ def report(
     ctx: typer.Context,
     digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact's digest.")],
     *,
+    page: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write it as a page that needs no network."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what was measured of an artifact."""
@@ -38,6 +51,10 @@ def report(
             why="The key may not read it, or the artifact's report is gone.",
             fix="Use a key with the scope read or deploy.",
         )
+    if page is not None:
+        page.write_bytes(render(artifact.report))
+        remark(f"wrote {page}")
+        return
     if as_json:
         print_json(artifact.report)
         return
@@ -100,6 +117,8 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
         yield _repairs(rows)
     if told.accuracy is not None:
         yield _accuracy(told.accuracy)
+    if told.accuracy is not None and told.accuracy.metric is not None:
+        yield _metric(told.accuracy.metric)
     if told.latency:
         yield _latency(told.latency)
 
@@ -126,14 +145,29 @@ def _repairs(rows: list[PassReport]) -> Grid:
 
 
 def _accuracy(told: AccuracyReport) -> Grid:
-    names = ("cosine", "worst cosine", "max error", "mean error", "SNR dB", "top-1", "not finite")
+    names = ["cosine", "worst cosine", "max error", "mean error", "SNR dB", "PSNR dB"]
+    names += ["top-1", "top-5", "not finite", "worst sample"]
     numbers = tuple(Column(name, right=True) for name in names)
     grid = Grid((Column("output", head=True), *numbers))
     for row in told.outputs:
         errors = (_number(row.max_abs_error), _number(row.mean_abs_error))
-        rest = (_number(row.snr_db), _number(row.top1_agreement), str(row.nonfinite_engine))
+        ratios = (_number(row.snr_db), _number(row.psnr_db))
+        agreed = (_number(row.top1_agreement), _number(row.top5_agreement))
         cosines = (_number(row.cosine), _number(row.cosine_worst))
-        grid.add(row.output, *cosines, *errors, *rest)
+        worst = str(row.worst[0].sample) if row.worst else NONE
+        rest = (str(row.nonfinite_engine), worst)
+        grid.add(row.output, *cosines, *errors, *ratios, *agreed, *rest)
+    return grid
+
+
+def _metric(told: MetricReport) -> Grid:
+    names = ("original", "engine", "loss", "of")
+    heads = (Column("metric", head=True), *(Column(name, right=True) for name in names))
+    grid = Grid((*heads, _free("why not")))
+    of = NONE if told.counted is None else str(told.counted)
+    values = (_number(value) for value in (told.original, told.engine, told.loss))
+    name = f"{told.name} of {told.output} by {told.labels}"
+    grid.add(name, *values, of, told.reason or "")
     return grid
 
 

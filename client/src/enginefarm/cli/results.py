@@ -19,7 +19,7 @@ from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
-from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
+from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, TargetView
 
@@ -95,8 +95,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     yield from repaired(report)
     for verdict in report.gates:
         if not verdict.met:
-            seen = NONE if verdict.value is None else rounded(verdict.value, bound=verdict.gate)
-            yield f"gate not met: {verdict.gate} ({verdict.reason or f'it is {seen}'})"
+            yield f"gate not met: {verdict.gate} ({_missed(verdict)})"
     if report.accuracy is not None and report.accuracy.synthetic:
         yield f"accuracy on made-up inputs ({report.accuracy.data}), not on an evaluation dataset"
     if report.accuracy is not None:
@@ -104,6 +103,15 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     usual = _usual(report)
     if usual is not None and is_noisy(usual):
         yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
+
+
+def _missed(verdict: GateVerdict) -> str:
+    """Return what a gate that was not met has seen, and how far it is from that."""
+    if verdict.value is None:
+        return verdict.reason or "not measured"
+    seen = f"it is {rounded(verdict.value, bound=verdict.gate)}"
+    far = "" if verdict.missed_by is None else f", missed by {verdict.missed_by:.3g}"
+    return f"{seen}{far}" + (f": {verdict.reason}" if verdict.reason else "")
 
 
 def repaired(report: BuildReport) -> Iterator[str]:

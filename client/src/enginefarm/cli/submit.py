@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 from pydantic import JsonValue
 
-from enginefarm.cli import arguments
+from enginefarm.cli import arguments, gate_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
@@ -38,6 +38,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     allow: options.Allowed = None,
     synthetic: options.Synthetic = None,
     evaluation: options.Evaluation = None,
+    metric: options.Metric = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -54,8 +55,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
         "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
-        "gates": arguments.gates(gate or [], if_unmeasured),
-        "synthetic": arguments.synthetic(synthetic or []),
+        **gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or []),
         **_circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node),
     }
     _refuse_early(asked, model, evaluation)

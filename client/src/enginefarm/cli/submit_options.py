@@ -28,7 +28,9 @@ Profiles = Annotated[
 Gates = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="GATE", help=f"As 'cosine>=0.999' or 'onnxruntime@cpu:latency_p99_ms<=5'. {_MANY}"
+        metavar="GATE",
+        help="As 'cosine>=0.999' or 'onnxruntime@cpu:latency_p99_ms<=5'; against a published "
+        f"artifact 'latency_p99_ms<=+10%@sha256:…'. {_MANY}",
     ),
 ]
 IfUnmeasured = Annotated[
@@ -61,6 +63,14 @@ Synthetic = Annotated[
 Evaluation = Annotated[
     str | None,
     typer.Option(metavar="FILE|DIGEST", help="An .npz file of inputs, or the digest of a dataset."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME[OUTPUT]=LABELS",
+        help="A measure by labels in the dataset, as 'accuracy[logits]=labels'; also f1_macro, "
+        "embedding_recall_at_1, token_error_rate, ctc_error_rate.",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name to show for the model.")]

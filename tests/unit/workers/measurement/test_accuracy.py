@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pytest
 
 from enginefarm.report import OutputAccuracy
-from workers.measurement.accuracy import FAINT_REFERENCE, OutputTally, cosine, is_score
+from workers.measurement.accuracy import FAINT_REFERENCE, OutputTally, cosine
+from workers.measurement.scores import is_score
 
 
 def compare(

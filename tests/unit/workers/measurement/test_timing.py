@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from enginefarm.report import MAX_KEPT_RUNS, MAX_MOMENTS
 from enginefarm.spec import BenchmarkOptions
+from workers.measurement.latency import kept_runs, over_time
 from workers.measurement.timing import Stopped, measure
 
 
@@ -106,3 +108,30 @@ def test_progress_stays_within_bounds() -> None:
     clock, sink = Clock(), Sink()
     measure(clock.work([2.0]), options(), clock, sink)
     assert all(fraction is not None and 0 <= fraction <= 1 for fraction, _ in sink.said)
+
+
+def test_the_runs_are_kept_in_their_order_and_the_measurement_is_told_over_time() -> None:
+    clock = Clock()
+    found = measure(clock.work([2.0] * 500 + [4.0]), options(warmup_ms=0), clock, Sink())
+
+    assert len(found.runs_ms) == min(found.distribution.count, MAX_KEPT_RUNS)
+    assert sum(found.histogram.counts) == found.distribution.count
+    assert len(found.over_time) <= MAX_MOMENTS
+    starts = [moment.at_ms for moment in found.over_time]
+    assert starts[0] == 0
+    assert starts == sorted(starts)
+
+
+def test_a_long_measurement_is_told_in_as_few_numbers_as_a_short_one() -> None:
+    samples = [1.0 + n / 1e6 for n in range(100_000)]
+    starts = [float(n) for n in range(100_000)]
+
+    runs, moments = kept_runs(samples), over_time(starts, samples)
+
+    assert len(runs) == MAX_KEPT_RUNS
+    assert runs == sorted(runs)
+    assert runs[0] == samples[0]
+    assert runs[-1] > samples[99_000]
+    assert len(moments) == MAX_MOMENTS
+    assert moments[1].at_ms == pytest.approx(100_000 / MAX_MOMENTS, abs=1)
+    assert moments[-1].max == pytest.approx(samples[-1])

@@ -1,0 +1,55 @@
+"""A report as one HTML page that needs nothing: no network, no script, no font."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+
+from enginefarm.report import BuildReport
+from enginefarm.report_page import sections
+from enginefarm.report_page.markup import Markup, tag
+
+STYLE = """
+body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
+body{color:#1b1f24}h1{font-size:1.5rem}h3{font-size:1rem}
+h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #d8dee4}
+table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}
+th,td{padding:.2rem .6rem;border-bottom:1px solid #eaeef2;vertical-align:top;text-align:left}
+th{font-weight:600;white-space:nowrap}.n{text-align:right;font-variant-numeric:tabular-nums}
+.w{overflow-wrap:anywhere}dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}
+dt{color:#59636e}dd{margin:0;overflow-wrap:anywhere}.note{color:#59636e}
+.good{color:#1a7f37;font-weight:600}.bad{color:#b42318;font-weight:600}
+figure{margin:1rem 0}figcaption{color:#59636e;overflow-wrap:anywhere}svg{max-width:100%;height:auto}
+svg text{font-size:11px;fill:#59636e}line{stroke:#afb8c1}.bar{fill:#4393c3}.mean{fill:#b2182b}
+polyline{fill:none}.mid{stroke:#2166ac;stroke-width:2}.slow{stroke:#d6604d;stroke-width:.7}
+@media(prefers-color-scheme:dark){body{background:#0d1117;color:#e6edf3}
+h2,th,td{border-color:#30363d}dt,.note,figcaption{color:#9198a1}svg text{fill:#9198a1}
+.good{color:#3fb950}.bad{color:#f85149}}
+"""
+
+
+def render(report: BuildReport) -> bytes:
+    """Return the page of a report; the same report gives the same bytes."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="referrer", content="no-referrer"),
+        tag("title", f"Report: {report.model_name or report.model} for {report.target}"),
+        tag("style", Markup(STYLE)),
+    )
+    body = tag(
+        "body",
+        sections.head(report),
+        sections.gates(report),
+        sections.accuracy(report),
+        sections.latency(report),
+        sections.changes(report),
+        sections.findings(report),
+        sections.machines(report),
+        sections.origin(report),
+    )
+    return ("<!doctype html>\n" + tag("html", head, body, lang="en") + "\n").encode()

@@ -1,0 +1,138 @@
+"""Plots as inline SVG: bars of a histogram, a measurement over time, the error of each output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from enginefarm.report import Histogram, Moment, OutputAccuracy
+from enginefarm.report_page.markup import Markup, join, number, tag
+
+WIDTH, HEIGHT = 560.0, 170.0
+LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 10.0, 34.0
+ROW = 20.0
+NAME_WIDTH = 190.0
+MAX_ROWS = 40
+LETTERS = 26
+SLOW_OVER_MEDIAN = 3.0
+
+
+def histogram(told: Histogram, unit: str, *, logarithmic: bool) -> Markup:
+    """Return the bars of a histogram; ``logarithmic``: its bins are decades, its counts, too."""
+    inner, floor = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM
+    width = inner / len(told.counts)
+    most = max([1, *told.counts])
+    heights = [_share(count, most, logarithmic=logarithmic) for count in told.counts]
+    bars = [
+        tag(
+            "rect",
+            x=_at(LEFT + place * width),
+            y=_at(floor - share * (floor - TOP)),
+            width=_at(max(width - 1, 0.5)),
+            height=_at(share * (floor - TOP)),
+            class_="bar",
+        )
+        for place, share in enumerate(heights)
+    ]
+    ticks = [
+        _label(LEFT + inner * part, floor + 14, number(_edge(told.edges, part)), anchor)
+        for part, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
+    ]
+    axis = [
+        _label(LEFT - 6, TOP + 8, number(float(most)), "end"),
+        _label(LEFT - 6, floor, "0", "end"),
+    ]
+    name = _label(LEFT + inner / 2, HEIGHT - 4, unit, "middle")
+    frame = tag("line", x1=_at(LEFT), y1=_at(floor), x2=_at(WIDTH - RIGHT), y2=_at(floor))
+    what = f"Histogram: {sum(told.counts)} values from {number(told.edges[0])} to"
+    return _drawing(
+        f"{what} {number(told.edges[-1])}, {unit}", HEIGHT, *bars, frame, *ticks, *axis, name
+    )
+
+
+def over_time(moments: Sequence[Moment]) -> Markup:
+    """Return a measurement over time: the median of each stretch, and its slowest run.
+
+    What is far slower than the rest is drawn at the upper edge.
+    """
+    inner, floor = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM
+    last = max(moments[-1].at_ms, 1e-9)
+    usual = sorted(moment.p50 for moment in moments)[len(moments) // 2]
+    slowest = min(max(moment.max for moment in moments), usual * SLOW_OVER_MEDIAN)
+    top = max([slowest, *(moment.p50 for moment in moments)]) or 1.0
+
+    def line(values: Sequence[float], kind: str) -> Markup:
+        points = " ".join(
+            f"{_at(LEFT + inner * moment.at_ms / last)},"
+            f"{_at(floor - (floor - TOP) * min(value / top, 1.0))}"
+            for moment, value in zip(moments, values, strict=True)
+        )
+        return tag("polyline", points=points, class_=kind)
+
+    lines = [
+        line([moment.max for moment in moments], "slow"),
+        line([moment.p50 for moment in moments], "mid"),
+    ]
+    marks = [
+        _label(LEFT - 6, TOP + 8, number(top), "end"),
+        _label(LEFT - 6, floor, "0", "end"),
+        _label(LEFT, floor + 14, "0", "start"),
+        _label(WIDTH - RIGHT, floor + 14, f"{number(last / 1000)} s", "end"),
+        _label(LEFT + inner / 2, HEIGHT - 4, "ms over time: median, and slowest (thin)", "middle"),
+    ]
+    frame = tag("line", x1=_at(LEFT), y1=_at(floor), x2=_at(WIDTH - RIGHT), y2=_at(floor))
+    return _drawing("Latency over time", HEIGHT, *lines, frame, *marks)
+
+
+def errors(rows: Sequence[OutputAccuracy]) -> Markup | None:
+    """Return the largest and the mean error of each output on one scale of decades."""
+    shown = [row for row in rows if row.max_abs_error > 0][:MAX_ROWS]
+    if not shown:
+        return None
+    sizes = [size for row in shown for size in (row.max_abs_error, row.mean_abs_error) if size > 0]
+    low, high = math.floor(math.log10(min(sizes))), math.ceil(math.log10(max(sizes)))
+    span, inner = max(high - low, 1), WIDTH - NAME_WIDTH - RIGHT
+
+    def at(size: float) -> float:
+        place = (math.log10(size) - low) / span if size > 0 else 0.0
+        return NAME_WIDTH + inner * min(max(place, 0.0), 1.0)
+
+    parts: list[Markup] = []
+    for place, row in enumerate(shown):
+        y = TOP + place * ROW
+        name = row.output if len(row.output) <= LETTERS else f"{row.output[:LETTERS]}…"
+        width = _at(at(row.max_abs_error) - NAME_WIDTH)
+        parts += [
+            _label(NAME_WIDTH - 6, y + 13, name, "end"),
+            tag("rect", x=_at(NAME_WIDTH), y=_at(y + 4), width=width, height="10", class_="bar"),
+            tag("circle", cx=_at(at(row.mean_abs_error)), cy=_at(y + 9), r="4", class_="mean"),
+        ]
+    height = TOP + len(shown) * ROW + BOTTOM
+    parts += [
+        _label(NAME_WIDTH, height - 18, f"1e{low}", "start"),
+        _label(WIDTH - RIGHT, height - 18, f"1e{low + span}", "end"),
+        _label(WIDTH / 2, height - 4, "largest |error| (bar) and mean (dot)", "middle"),
+    ]
+    return _drawing("Error of each output", height, *parts)
+
+
+def _share(count: int, most: int, *, logarithmic: bool) -> float:
+    return math.log1p(count) / math.log1p(most) if logarithmic else count / most
+
+
+def _edge(edges: Sequence[float], part: float) -> float:
+    return edges[round((len(edges) - 1) * part)]
+
+
+def _label(x: float, y: float, words: str, anchor: str) -> Markup:
+    return tag("text", words, x=_at(x), y=_at(y), text_anchor=anchor)
+
+
+def _at(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _drawing(title: str, height: float, *parts: Markup) -> Markup:
+    box = f"0 0 {_at(WIDTH)} {_at(height)}"
+    size = {"width": _at(WIDTH), "height": _at(height)}
+    return tag("svg", tag("title", title), join(*parts), viewBox=box, role="img", **size)
