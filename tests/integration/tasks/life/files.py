@@ -17,7 +17,9 @@ def files_of(artifact: AnyRow, *, kept: bool = True) -> dict[str, int]:
     """
     manifest = read_manifest(artifact.manifest)
     named = {row.digest: row.size for row in [manifest.config, *manifest.layers]}
-    engines = {row.digest for row in manifest.layers if row.media_type not in {REPORT_TYPE, PAGE_TYPE}}
+    engines = {
+        row.digest for row in manifest.layers if row.media_type not in {REPORT_TYPE, PAGE_TYPE}
+    }
     gone = engines if artifact.engine_expired_at is not None else set()
     if not kept:
         return {digest: named[digest] for digest in gone}
