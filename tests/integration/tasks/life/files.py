@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from enginefarm.errors import FarmError
-from enginefarm.manifest import REPORT_TYPE, read_manifest
+from enginefarm.manifest import PAGE_TYPE, REPORT_TYPE, read_manifest
 from tasks.farm import Farm
 from tests.integration.tasks.life.snapshot import AnyRow
 
