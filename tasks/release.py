@@ -195,7 +195,7 @@ def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     planned = plan_target(ground.spec, target, ground.live)
     for row in list(its_jobs):
         if Stage(row.stage) in planned.stages:
-            row.backend_version = planned.version
+            row.backend_version = planned.version_of(Stage(row.stage))
             row.unmeasured = planned.reason if row.stage == Stage.PUBLISH else None
         else:
             its_jobs.remove(row)

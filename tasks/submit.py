@@ -28,6 +28,7 @@ from tasks.farm import Policy
 from tasks.fault_points import reach
 from tasks.moves import roll_up
 from tasks.plan import TargetPlan, plan_target
+from tasks.precision_rules import check_precision
 from tasks.release import Ground, live_nodes, release_from
 
 
@@ -145,6 +146,11 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     if spec.evaluation is not None:
         dataset = catalogue.get_dataset(session, tenant_id, spec.evaluation)
         check_against(inputs, [TensorView.model_validate(row) for row in dataset.arrays])
+    check_precision(spec)
+    if spec.precision.calibration is not None:
+        dataset = catalogue.get_dataset(session, tenant_id, spec.precision.calibration)
+        arrays = [TensorView.model_validate(row) for row in dataset.arrays]
+        check_against(inputs, arrays, rounded=True)
     return model
 
 
@@ -176,7 +182,7 @@ def _new_jobs(
             attempt=0,
             failures=0,
             priority=spec.priority,
-            backend_version=row.version,
+            backend_version=row.version_of(stage),
             limits=_limits(spec, policy),
             unmeasured=row.reason if stage is Stage.PUBLISH else None,
             created_at=now(),

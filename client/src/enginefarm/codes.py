@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from enginefarm.precision_codes import PRECISION_CODES
 from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
@@ -296,4 +297,4 @@ _CODES: dict[str, str] = {
     "zero_size_tensor": "A tensor inside the model has no element; a note.",
 }
 
-CODES: Final[dict[str, str]] = dict(sorted((_CODES | UPLOAD_CODES).items()))
+CODES: Final[dict[str, str]] = dict(sorted((_CODES | PRECISION_CODES | UPLOAD_CODES).items()))

@@ -1,11 +1,11 @@
-"""Reports: repairs, accuracy and latency as data, schema version 3.
+"""Reports: repairs, precision, accuracy and latency as data, schema version 4.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
-``repair``.
+``repair``, and schema 3 no ``precision``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from enginefarm.accuracy_report import AccuracyReport as AccuracyReport  # noqa: PLC0414
+from enginefarm.accuracy_report import OutputAccuracy as OutputAccuracy  # noqa: PLC0414
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.target import Target
 
-REPORT_SCHEMA = 3
+REPORT_SCHEMA = 4
 
 
 class _Data(BaseModel):
@@ -26,8 +29,6 @@ class _Data(BaseModel):
 
 Milliseconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
-Error = Annotated[float, Field(ge=0)]
-Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
 class Machine(_Data):
@@ -87,64 +88,6 @@ class LatencyReport(_Data):
     threads: Count
 
 
-class OutputAccuracy(_Data):
-    """One output against the original model in fp32."""
-
-    output: str
-    dtype_reference: str
-    dtype_engine: str
-    max_abs_error: Error
-    mean_abs_error: Error
-    max_rel_error: Error | None = Field(description="Over elements with |reference| > 1e-6.")
-    mean_rel_error: Error | None
-    cosine: Cosine | None = Field(
-        description="Of all samples as one vector; absent where both sides are all zero."
-        " The worst sample's where cosine_worst is absent, as in schema 1."
-    )
-    cosine_worst: Cosine | None = Field(
-        default=None,
-        description="Of the worst sample by itself. Where the reference is near zero, rounding"
-        " decides it: see reference_max_abs.",
-    )
-    snr_db: float | None = Field(
-        description="Of all samples together; absent when the error or the signal is exactly zero."
-    )
-    exact: bool = Field(description="Every element equal.")
-    top1_agreement: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        description="Only where the output is a score."
-    )
-    nonfinite_engine: Count
-    nonfinite_reference: Count
-    nan_reference: Count = Field(
-        default=0,
-        description="Elements of the original that are NaN: nobody knows what they should be, so"
-        " no gate on accuracy is met.",
-    )
-    elements: Count | None = Field(
-        default=None, description="Compared in all, finite or not; absent before schema 2."
-    )
-    reference_max_abs: float | None = Field(
-        default=None, description="Largest finite |reference|: how strong the signal is."
-    )
-    reference_zero_share: float | None = Field(
-        default=None, ge=0, le=1, description="Share of the reference that is exactly zero."
-    )
-
-
-class AccuracyReport(_Data):
-    """Engine against original, on data that is named."""
-
-    reference: str = Field(description="What the engine was compared with.")
-    data: str = Field(description="'dataset sha256:…' or 'synthetic, seed N'.")
-    synthetic: bool
-    samples: Annotated[int, Field(ge=1)]
-    outputs: list[OutputAccuracy]
-    not_compared: list[str] = Field(
-        default=[], description="Outputs that are no tensors of numbers, such as text or maps."
-    )
-    notes: list[str] = Field(default=[], description="What to know before judging the numbers.")
-
-
 class CompileReport(_Data):
     """What the build said of itself."""
 
@@ -167,6 +110,9 @@ class BuildReport(_Data):
     repair_reason: str | None = Field(default=None, description="Why no repair was tried.")
     repaired_model: str | None = Field(
         default=None, description="The model that was built, if it is not the original."
+    )
+    precision: PrecisionReport | None = Field(
+        default=None, description="Absent where the model was built in the precision it came in."
     )
     compile: CompileReport
     compile_machine: Machine | None = None

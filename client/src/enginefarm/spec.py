@@ -20,6 +20,7 @@ from pydantic import (
 
 from enginefarm.digest import Digest
 from enginefarm.numbers import Real, Whole
+from enginefarm.precision import Precision
 from enginefarm.state import Stage
 from enginefarm.target import Target
 
@@ -216,6 +217,7 @@ class BuildSpec(_Strict):
     targets: Annotated[list[Target], Field(min_length=1, max_length=32)]
     profiles: Annotated[list[Profile], Field(max_length=16)] = []
     options: StageOptions = StageOptions()
+    precision: Precision = Precision()
     gates: Annotated[list[Gate], Field(max_length=32)] = []
     evaluation: Digest | None = Field(
         default=None, description="A dataset; absent: seeded synthetic inputs, and reports say so."

@@ -5,7 +5,7 @@ A runtime may crash, and only one logger fits a process: so nothing of it runs i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,6 +72,7 @@ class Bench:
         *,
         profiles: list[Any] | None = None,
         engine: Path | None = None,
+        datasets: Mapping[str, Path] | None = None,
         stop: Callable[[list[dict[str, Any]]], bool] = lambda _progress: False,
         **recipe: Any,  # noqa: ANN401 - any field of a recipe
     ) -> Ran:
@@ -82,6 +83,8 @@ class Bench:
         inputs = [ChildInput(role="model", name="model.onnx", path=model)]
         if engine is not None:
             inputs.append(ChildInput(role="engine", name=engine.name, path=engine))
+        for role, path in (datasets or {}).items():
+            inputs.append(ChildInput(role=role, name=f"{role}.npz", path=path))
         job = ChildJob(
             stage=stage,
             target=Target(backend=self.backend.name, arch=self.arch),

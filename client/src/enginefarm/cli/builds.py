@@ -9,6 +9,7 @@ import typer
 
 from enginefarm.cli import arguments
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
+from enginefarm.cli.precision_lines import precision_text
 from enginefarm.cli.session import connect
 from enginefarm.cli.tables import builds_table, jobs_table, when
 from enginefarm.cli.watch import Build, show_result
@@ -106,5 +107,6 @@ def _asked(build: BuildView) -> Iterator[str]:
     for profile in build.spec.profiles:
         yield f"profile   {as_flags(profile)}"
     yield from (f"repair    {words}" for words in arguments.repair_texts(build.spec.options.repair))
+    yield from (f"precision {words}" for words in precision_text(build.spec.precision))
     for gate in build.spec.gates:
         yield f"gate      {arguments.gate_text(gate)}"

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from enginefarm.precision import PrecisionKind
 from enginefarm.spec import Unmeasured
 
 _MANY = "Repeatable."
@@ -61,6 +62,20 @@ Synthetic = Annotated[
 Evaluation = Annotated[
     str | None,
     typer.Option(metavar="FILE|DIGEST", help="An .npz file of inputs, or the digest of a dataset."),
+]
+Kind = Annotated[
+    PrecisionKind,
+    typer.Option(
+        "--precision",
+        metavar="as-is|fp16|bf16|int8",
+        help="What the engine computes with; finer with --option precision.method=entropy.",
+    ),
+]
+Calibration = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|DIGEST", help="An .npz file to take int8 ranges from, or a dataset's digest."
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name to show for the model.")]
