@@ -182,9 +182,17 @@ def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     if job.wait_until is None:
         # The window opens when the job could start, so that a long compile does not eat it.
         job.wait_until = now() + timedelta(seconds=spec.wait_for_node)
-        job.note = f"waits for a node that can {job.stage} {target}"
+        job.note = f"waits for a node that can {_awaited(ground, job)}"
         tell(ground.session, job)
     return False
+
+
+def _awaited(ground: Ground, job: Job) -> str:
+    """Say what a node is waited for to do: not always what the job itself does."""
+    target, tool = Target.parse(job.target), ground.spec.precision.stage
+    if job.backend_version is None and tool is not None and newest_version(ground.live, target):
+        return f"{tool} a model"
+    return f"{job.stage} {target}"
 
 
 def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:

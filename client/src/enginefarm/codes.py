@@ -12,7 +12,6 @@ from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
 _CODES: dict[str, str] = {
-    "activations_beyond_fp16": "A tensor inside the model is larger than fp16 can hold; a note.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
@@ -189,7 +188,6 @@ _CODES: dict[str, str] = {
     "passes_differ": "The node has other repairs than the job names, or other versions of them.",
     "payload_type_wrong": "The attestation holds something else than a statement.",
     "pending_too_long": "No node took the job in time.",
-    "precision_not_on_architecture": "The model uses a number type that the architecture lacks.",
     "precondition_failed": "The blob does not have the ETag that was named.",
     "predicate_type_wrong": "The signed statement is not a build's provenance.",
     "process_ended": "A process of the local farm ended.",
@@ -206,10 +204,7 @@ _CODES: dict[str, str] = {
     "profile_wide": "A profile's largest sizes are far from its usual ones; a note.",
     "profile_zero_dim": "A profile begins at 0, for which engines are neither built nor measured.",
     "provider_missing": "The node's ONNX Runtime does not run on this architecture.",
-    "quantization_asymmetric": "The model is quantized with a zero point other than 0.",
-    "quantization_bias": "The bias of a layer is quantized to int32.",
     "quantization_constant": "A constant that is no weight is quantized.",
-    "quantization_scale_invalid": "A quantization scale is zero, negative or not a number.",
     "quota_bytes": "The tenant would keep more bytes than it may keep.",
     "quota_exceeded": "The tenant has as much in the farm as it may have.",
     "quota_jobs": "The tenant would have more unfinished jobs than it may have.",
@@ -286,7 +281,6 @@ _CODES: dict[str, str] = {
     "usage": "The command line was called in a way that it does not know.",
     "valkey_away": "Valkey does not answer, so live progress is missing.",
     "verification_failed": "Bytes, signature or subject are not what was signed.",
-    "weights_beyond_fp16": "Weights are larger than fp16 can hold; a note.",
     "weights_denormal": "Weights hold values near zero that are slow or taken for zero; a note.",
     "weights_missing": "The checkpoint lacks weights that its config promises.",
     "weights_non_finite": "Weights hold NaN (a warning) or infinities (a note).",

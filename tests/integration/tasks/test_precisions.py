@@ -194,6 +194,7 @@ def test_a_build_that_waits_gets_the_version_of_the_tool_that_came(scene: Scene)
     assert refused.value.code == "precision_not_served"
     build_id = scene.submit(precision=FP16, wait_for_node=600)
     assert scene.job(build_id, Stage.CAST).backend_version is None
+    assert scene.job(build_id, Stage.REPAIR).note == "waits for a node that can cast a model"
     node = FakeNode(scene.farm, "node-b", [backend("1.2.4")])
     reconcile(scene.farm)
     assert scene.job(build_id, Stage.CAST).backend_version == "1.2.4"
