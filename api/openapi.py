@@ -17,7 +17,7 @@ from enginefarm.views import Problem
 PROBLEM_TYPE = "application/problem+json"
 TAGS = [
     {"name": "models", "description": "ONNX files and their external data."},
-    {"name": "datasets", "description": "Named arrays for evaluation."},
+    {"name": "datasets", "description": "Named arrays for evaluation and calibration."},
     {"name": "builds", "description": "Ask for engines, and follow how they come about."},
     {"name": "farm", "description": "What can be built here, and by whom."},
     {"name": "artifacts", "description": "Signed engines, by hash."},

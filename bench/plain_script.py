@@ -13,9 +13,8 @@ from typing import Any
 
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import PLAIN_STAGES, Stage
 from enginefarm.target import Target
-from tasks.routing import NODE_STAGES
 from workers import stages
 from workers.backends.registry import open_backend
 from workers.childjob import ChildInput, ChildJob
@@ -54,7 +53,7 @@ def main(model: Path, spec: BuildSpec, target: Target) -> None:
     original = newest = ChildInput(role="model", name="model.onnx", path=model)
     engines: list[ChildInput] = []
     with tempfile.TemporaryDirectory() as name:
-        for stage in NODE_STAGES:
+        for stage in PLAIN_STAGES[:-1]:
             options = spec.options.benchmark if stage is Stage.BENCHMARK else spec.options.compile
             recipe: dict[str, Any] = {
                 "backend_version": version,

@@ -29,7 +29,7 @@ SECTIONS: tuple[tuple[str, type[BaseSettings], tuple[type[BaseSettings], ...]], 
 # What depends on the machine is told in words.
 TOLD = {
     "ENGINEFARM_NODE_NAME": "the machine's name",
-    "ENGINEFARM_STAGES": "`repair check compile benchmark`",
+    "ENGINEFARM_STAGES": "`repair cast calibrate check compile benchmark`",
     "ENGINEFARM_LOCAL_FOLDER": "`.farm` beside the code",
 }
 _HEAD = """\

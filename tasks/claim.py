@@ -9,7 +9,7 @@ import structlog
 
 from enginefarm.errors import Unauthenticated
 from enginefarm.spec import BuildSpec
-from enginefarm.state import JobState, NodeState, Stage
+from enginefarm.state import PRECISION_STAGES, JobState, NodeState, Stage
 from enginefarm.target import Target
 from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
@@ -126,17 +126,14 @@ def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputF
         (MODEL_ROLE if file["name"] == MODEL_FILE else "external-data", file)
         for file in recipe["model"]["files"]
     ]
-    if Stage(job.stage) is Stage.BENCHMARK:
+    stage = Stage(job.stage)
+    if stage is Stage.BENCHMARK:
         files.append(("engine", recipe["engine"]))
-        evaluation = BuildSpec.model_validate(build.spec).evaluation
-        if evaluation is not None:
-            dataset = catalogue.get_dataset(session, build.tenant_id, evaluation)
-            files.append(
-                (
-                    "dataset",
-                    {"name": "dataset.npz", "digest": dataset.digest, "size": dataset.size},
-                )
-            )
+    if stage is Stage.BENCHMARK or stage in PRECISION_STAGES:
+        spec = BuildSpec.model_validate(build.spec)
+        files += _dataset(session, build, "dataset", spec.evaluation)
+        if stage in PRECISION_STAGES:
+            files += _dataset(session, build, "calibration", spec.precision.calibration)
     return [
         InputFile(
             role=role,
@@ -147,3 +144,12 @@ def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputF
         )
         for role, file in files
     ]
+
+
+def _dataset(
+    session: Session, build: Build, role: str, digest: str | None
+) -> list[tuple[str, dict[str, Any]]]:
+    if digest is None:
+        return []
+    row = catalogue.get_dataset(session, build.tenant_id, digest)
+    return [(role, {"name": f"{role}.npz", "digest": row.digest, "size": row.size})]

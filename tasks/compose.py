@@ -12,13 +12,16 @@ from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
 from enginefarm.manifest import (
     CONFIG_TYPE,
+    LABELS,
     PAGE_TYPE,
+    PRECISION,
     REPORT_TYPE,
     TITLE,
     Descriptor,
     EngineConfig,
     Manifest,
 )
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.report import (
     MAX_FINDINGS,
@@ -32,7 +35,7 @@ from enginefarm.report import (
 )
 from enginefarm.report_page import render
 from enginefarm.spec import BuildSpec, RepairMode
-from enginefarm.state import Blame, Stage
+from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.gates import Named, describe, judge
@@ -77,7 +80,9 @@ def compose(build: Build, model: Model, stages: Mapping[Stage, Job], named: Name
         _file(REPORT_TYPE, canonical_json(report.model_dump(mode="json")), REPORT_NAME),
         _file(PAGE_TYPE, render(report), PAGE_NAME),
     ]
-    manifest = Manifest.of(made[0][0], [engine, *(row for row, _ in made[1:])])
+    manifest = Manifest.of(
+        made[0][0], [engine, *(row for row, _ in made[1:])], _annotations(report.precision)
+    )
     unmet = [verdict for verdict in report.gates if not verdict.met]
     return Composed(manifest, made, report, unmet)
 
@@ -109,7 +114,9 @@ def facts_of(
         backend_version=compiled.backend_version or "",
         model={"digest": model.digest, "files": model.files},
         repair_recipe=stages[Stage.REPAIR].recipe if Stage.REPAIR in stages else None,
-        repaired_files=(_repaired(stages) or {}).get("files", []),
+        repaired_files=(_written_by(stages, Stage.REPAIR) or {}).get("files", []),
+        precision_recipe=_precision_recipe(stages),
+        precision_files=(_written_by(stages, *PRECISION_STAGES) or {}).get("files", []),
         applied=applied.applied if applied is not None else [],
         compile_recipe=compiled.recipe or {},
         benchmark_recipe=measured.recipe if measured is not None else None,
@@ -130,7 +137,8 @@ def _report(build: Build, stages: Mapping[Stage, Job], named: Named) -> BuildRep
     found: dict[str, Any] = ran.get("facts", {})
     accuracy = found.get("accuracy")
     repair, versions = _repair(stages.get(Stage.REPAIR))
-    written = _repaired(stages)
+    precision, its_versions = _precision(stages)
+    written = _built_model(stages)
     report = BuildReport(
         target=target,
         backend_version=compiled.backend_version or "",
@@ -144,13 +152,17 @@ def _report(build: Build, stages: Mapping[Stage, Job], named: Named) -> BuildRep
         repair=repair,
         repair_reason=_not_repaired(spec) if repair is None else None,
         repaired_model=written["digest"] if written is not None else None,
+        precision=precision,
         compile=CompileReport.model_validate(built["facts"]["compile"]),
         compile_machine=_machine(built),
         latency=[LatencyReport.model_validate(row) for row in found.get("latency", [])],
         accuracy=AccuracyReport.model_validate(accuracy) if accuracy is not None else None,
         accuracy_reason=found.get("accuracy_reason") if accuracy is None else None,
         measure_machine=_machine(ran),
-        versions=versions | built["facts"].get("versions", {}) | found.get("versions", {}),
+        versions=versions
+        | its_versions
+        | built["facts"].get("versions", {})
+        | found.get("versions", {}),
     )
     return report.model_copy(update={"gates": judge(spec.gates, report, named)})
 
@@ -179,10 +191,37 @@ def _not_repaired(spec: BuildSpec) -> str:
     return "no live node took the stage repair when the build was planned"
 
 
-def _repaired(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
+def _precision(stages: Mapping[Stage, Job]) -> tuple[PrecisionReport | None, dict[str, str]]:
+    """Return what the precision came to, and the versions of what had a say in it."""
+    for stage in PRECISION_STAGES:
+        if stage in stages:
+            facts = (stages[stage].result or {})["facts"]
+            report = PrecisionReport.model_validate(facts["precision"])
+            return report, facts.get("versions", {})
+    return None, {}
+
+
+def _precision_recipe(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
+    return next((stages[stage].recipe for stage in PRECISION_STAGES if stage in stages), None)
+
+
+def _annotations(precision: PrecisionReport | None) -> dict[str, str]:
+    """Return what a manifest says of its precision; nothing where the model was built as it is."""
+    if precision is None:
+        return {}
+    labels = {LABELS: ",".join(precision.labels)} if precision.labels else {}
+    return {PRECISION: str(precision.recipe.kind)} | labels
+
+
+def _written_by(stages: Mapping[Stage, Job], *those: Stage) -> dict[str, Any] | None:
+    """Return the newest model that any of these stages has written."""
+    found = [model_of(stages[stage].result) for stage in those if stage in stages]
+    return next((row for row in reversed(found) if row is not None), None)
+
+
+def _built_model(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
     """Return the model that the engine was compiled from, if it is not the original."""
-    job = stages.get(Stage.REPAIR)
-    return model_of(job.result) if job is not None else None
+    return _written_by(stages, Stage.REPAIR, *PRECISION_STAGES)
 
 
 def _machine(result: dict[str, Any]) -> Machine | None:
@@ -221,8 +260,9 @@ def _config(
 ) -> EngineConfig:
     compiled, repaired = stages[Stage.COMPILE], stages.get(Stage.REPAIR)
     target = Target.parse(compiled.target)
+    # Another precision leaves the interface as it is: its stage sees to that.
     interface = interface_of(repaired.result if repaired else None) or model.interface
-    written = _repaired(stages)
+    written = _built_model(stages)
     return EngineConfig(
         target=str(target),
         backend=target.backend,

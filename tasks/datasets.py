@@ -21,12 +21,20 @@ _WHOLE = re.compile(r"^u?int(8|16|32|64)$")
 _WIDENED = {("int32", "int64"), ("int16", "int32"), ("int16", "int64"), ("float16", "float32")}
 
 
+_ROUNDED = {("float64", "float32")}
+"""NumPy's own default: what is lost is far below what ranges are taken to."""
+
+
 def check_against(
     inputs: Sequence[TensorView],
     arrays: Sequence[TensorView],
     metric: EvaluationMetric | None = None,
+    *,
+    rounded: bool = False,
 ) -> None:
     """Check that a dataset feeds exactly the inputs of a model; beside them only labels may lie.
+
+    ``rounded`` lets numbers of twice the width through; they are rounded when they are used.
 
     Raises:
         InvalidDataset: ``dataset_unknown_input``, ``dataset_missing_input``, ``dataset_dtype``,
@@ -44,7 +52,7 @@ def check_against(
                 fix=did_you_mean(array.name, known) if known else "The model takes no inputs.",
                 array=array.name[:80],
             )
-        _check_fit(known[array.name], array)
+        _check_fit(known[array.name], array, _WIDENED | _ROUNDED if rounded else _WIDENED)
     missing = sorted(set(known) - {array.name for array in arrays})
     if missing:
         raise InvalidDataset(
@@ -80,8 +88,8 @@ def _check_labels(
         )
 
 
-def _check_fit(row: TensorView, array: TensorView) -> None:
-    if array.dtype != row.dtype and (array.dtype, row.dtype) not in _WIDENED:
+def _check_fit(row: TensorView, array: TensorView, taken: set[tuple[str, str]]) -> None:
+    if array.dtype != row.dtype and (array.dtype, row.dtype) not in taken:
         raise InvalidDataset(
             f"Array {row.name!r} is {array.dtype}; the model's input is {row.dtype}.",
             code="dataset_dtype",

@@ -52,7 +52,7 @@ class Explainer:
 
     def _stage(self, stage: Stage) -> PlannedJob:
         control = stage is Stage.PUBLISH
-        target, version = self.plan.target, self.plan.version
+        target, version = self.plan.target, self.plan.version_of(stage)
         queue = None if control else queue_for(stage, target)
         nodes = [] if control or version is None else able(self.live, stage, target, version)
         if version is None or self._done is None:

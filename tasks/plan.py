@@ -1,7 +1,8 @@
 """Which stages a target goes through, and who could run them. Pure.
 
-A new stage (cast, calibrate) is added here and nowhere else. One that writes a model hands it on to
-the next: see ``tasks.recipe.Made``.
+A new stage is added here and nowhere else. One that writes a model hands it on to the next: see
+``tasks.recipe.Made``. A build has ``cast`` or ``calibrate`` only if it asks for a precision;
+whoever has their tool can run them, whatever the target is.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from dataclasses import dataclass
 
 from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
-from tasks.routing import serves
+from tasks.routing import PRECISION_TOOL, serves
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -34,7 +35,8 @@ class TargetPlan:
     """How one target will be built.
 
     ``version`` is None while no live node serves the target: then all stages are planned, and
-    planned again when a node has come. ``reason`` says why nothing is measured.
+    planned again when a node has come. ``tool_version`` is that of the tool that writes the model
+    in the precision that is asked for. ``reason`` says why nothing is measured.
     """
 
     target: Target
@@ -42,6 +44,11 @@ class TargetPlan:
     stages: tuple[Stage, ...]
     measured: bool
     reason: str | None
+    tool_version: str | None = None
+
+    def version_of(self, stage: Stage) -> str | None:
+        """Return the version that a stage's key names."""
+        return self.tool_version if stage in PRECISION_STAGES else self.version
 
 
 def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> TargetPlan:
@@ -50,31 +57,46 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     Raises:
         NotServed: nobody can build it and the person does not want to wait, or waiting could not
             help (code ``backend_not_in_version``).
+        NotServed: nobody has the tool for the precision (code ``precision_not_served``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
     """
-    stages = wanted_stages(spec)
-    if spec.options.repair.mode is RepairMode.NONE:
-        stages = _without(Stage.REPAIR, stages)
     version = newest_version(nodes, target)
-    if version is not None and not able(nodes, Stage.REPAIR, target, version):
-        # Nodes of the version before know no repairs, and their builds go on as they did.
-        if spec.options.repair.asks:
-            raise _nobody_repairs(target)
-        stages = _without(Stage.REPAIR, stages)
+    stages = _stages(spec, target, nodes, version)
+    tool = newest_tool(nodes, spec.precision.stage)
+    if version is None and target.backend in NOT_IN_THIS_VERSION:
+        raise _not_in_this_version(target)
+    if spec.precision.stage is not None and tool is None and version is not None:
+        if spec.wait_for_node == 0:
+            raise _nobody_makes(spec.precision.stage)
+        version = None
     if version is None:
-        if target.backend in NOT_IN_THIS_VERSION:
-            raise _not_in_this_version(target)
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
     if Stage.BENCHMARK not in stages:
-        return TargetPlan(target, version, stages, measured=False, reason=_ONLY_CHECKED)
+        return TargetPlan(
+            target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
+        )
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
-        return TargetPlan(target, version, stages, measured=True, reason=None)
-    _refuse_unmeasurable(spec.gates, target, unmeasured_reason(nodes, target))
-    stages = _without(Stage.BENCHMARK, stages)
+        return TargetPlan(target, version, stages, measured=True, reason=None, tool_version=tool)
     reason = unmeasured_reason(nodes, target)
-    return TargetPlan(target, version, stages, measured=False, reason=reason)
+    _refuse_unmeasurable(spec.gates, target, reason)
+    stages = _without(Stage.BENCHMARK, stages)
+    return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _stages(
+    spec: BuildSpec, target: Target, nodes: Sequence[LiveNode], version: str | None
+) -> tuple[Stage, ...]:
+    stages = wanted_stages(spec)
+    if spec.options.repair.mode is RepairMode.NONE:
+        return _without(Stage.REPAIR, stages)
+    if version is not None and not able(nodes, Stage.REPAIR, target, version):
+        # Nodes of the version before know no repairs, and their builds go on as they did.
+        if spec.options.repair.asks:
+            raise _nobody_repairs(target)
+        return _without(Stage.REPAIR, stages)
+    return stages
 
 
 def _without(left_out: Stage, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
@@ -83,7 +105,8 @@ def _without(left_out: Stage, stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
 
 def wanted_stages(spec: BuildSpec) -> tuple[Stage, ...]:
     """Return the stages up to the last that is asked for."""
-    every = tuple(Stage)
+    skipped = {stage for stage in PRECISION_STAGES if stage is not spec.precision.stage}
+    every = tuple(stage for stage in Stage if stage not in skipped)
     return every if spec.until is None else every[: every.index(spec.until) + 1]
 
 
@@ -129,6 +152,20 @@ def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:
         for arch in archs
         if newest_version(nodes, Target(backend=backend, arch=arch)) is not None
     ]
+
+
+def newest_tool(nodes: Sequence[LiveNode], stage: Stage | None) -> str | None:
+    """Return the newest version of the tool that live nodes can run a precision stage with."""
+    if stage is None:
+        return None
+    versions = {
+        backend.version
+        for node in nodes
+        for backend in node.description.backends
+        if backend.name == PRECISION_TOOL.backend
+        and serves(node.description, stage, PRECISION_TOOL, backend.version)
+    }
+    return max(versions, key=_version_order, default=None)
 
 
 def _version_order(version: str) -> tuple[tuple[int, str], ...]:
@@ -185,6 +222,18 @@ def _nobody_repairs(target: Target) -> NotServed:
         why="A repair is asked for, and no live node that builds for the target takes the stage.",
         fix="Start a node of this version that takes the stage repair, or ask for no repair.",
         target=str(target),
+    )
+
+
+def _nobody_makes(stage: Stage) -> NotServed:
+    return NotServed(
+        f"Nobody can {stage} a model now.",
+        code="precision_not_served",
+        why=f"A precision is asked for, and no live node with {PRECISION_TOOL.backend} takes the"
+        f" stage {stage}.",
+        fix=f"Start a node of this version that takes the stage {stage}, set wait_for_node, or"
+        " build the model as it is.",
+        stage=str(stage),
     )
 
 

@@ -12,12 +12,14 @@ from typing import Any
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BuildSpec, Gate
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
 CHECK_RULES = 4
 """Raised whenever the rules of the check change: what an older check found is then asked anew."""
+PRECISION_RULES = 1
+"""Raised whenever a model would be cast, calibrated or judged otherwise than before."""
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 MEASUREMENT_RULES = 2
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
@@ -42,6 +44,7 @@ class Made:
     compile_key: str | None = None
     benchmark_key: str | None = None
     repair_key: str | None = None
+    precision_key: str | None = None
 
 
 def key_of(recipe: dict[str, Any]) -> str:
@@ -81,6 +84,8 @@ def recipe_for(
     if made.model is not None:
         built["model"] = made.model
         built["profiles"] = [_of_inputs(row, made.inputs) for row in built["profiles"]]
+    if stage in PRECISION_STAGES:
+        return _precise(stage, spec, version, built)
     if stage is Stage.CHECK:
         head["rules"] = CHECK_RULES
     given = spec.options.compile.model_dump(mode="json", exclude_none=True)
@@ -98,6 +103,23 @@ def _repaired(spec: BuildSpec, target: Target) -> dict[str, Any]:
         "passes": [row.model_dump() for row in passes_for(target.backend, asked)],
         "asked": asked.model_dump(mode="json", exclude={"mode"}),
         "synthetic": _synthetic(spec),
+    }
+
+
+def _precise(stage: Stage, spec: BuildSpec, version: str, built: dict[str, Any]) -> dict[str, Any]:
+    """Name the tool and no target: one file serves all of them."""
+    return {
+        "schema": RECIPE_SCHEMA,
+        "stage": str(stage),
+        "rules": PRECISION_RULES,
+        "tool_version": version,
+        "precision": spec.precision.recipe,
+        "model": built["model"],
+        "profiles": built["profiles"],
+        # What the result is judged on is part of what the stage says.
+        "evaluation": spec.evaluation,
+        "synthetic": _synthetic(spec),
+        "seed": spec.seed,
     }
 
 
@@ -135,8 +157,8 @@ def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
 
 
 def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
-    repaired = {} if made.repair_key is None else {"repair_key": made.repair_key}
-    return repaired | {
+    before = {"repair_key": made.repair_key, "precision_key": made.precision_key}
+    return {name: key for name, key in before.items() if key is not None} | {
         "engine": made.engine,
         "compile_key": made.compile_key,
         "benchmark_key": made.benchmark_key,

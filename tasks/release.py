@@ -172,7 +172,7 @@ def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         or able(ground.live, Stage.BENCHMARK, target, job.backend_version)
     ):
         return True
-    _let_wait(ground, job, f"waits for a node that can {job.stage} {target}")
+    _let_wait(ground, job, f"waits for a node that can {_awaited(ground, job)}")
     return False
 
 
@@ -217,6 +217,14 @@ def _give_up(session: Session, job: Job, its_jobs: Sequence[Job], error: NotServ
             move(session, row, JobState.CANCELLED, note=f"not run: {job.stage} {job.state}")
 
 
+def _awaited(ground: Ground, job: Job) -> str:
+    """Say what a node is waited for to do: not always what the job itself does."""
+    target, tool = Target.parse(job.target), ground.spec.precision.stage
+    if job.backend_version is None and tool is not None and newest_version(ground.live, target):
+        return f"{tool} a model"
+    return f"{job.stage} {target}"
+
+
 def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     """Let the node that was waited for decide the version, and whether there is a benchmark."""
     target = Target.parse(its_jobs[0].target)
@@ -225,7 +233,7 @@ def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     planned = plan_target(ground.spec, target, ground.live)
     for row in list(its_jobs):
         if Stage(row.stage) in planned.stages:
-            row.backend_version = planned.version
+            row.backend_version = planned.version_of(Stage(row.stage))
             row.unmeasured = planned.reason if row.stage == Stage.PUBLISH else None
         else:
             its_jobs.remove(row)

@@ -13,9 +13,10 @@ from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
 from enginefarm.manifest import ENGINE_TYPES, safe_file_name
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
-from enginefarm.state import Blame, Stage
+from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from enginefarm.views import TensorView
 from tasks.recipe import Made
@@ -60,6 +61,14 @@ class _RepairFacts(BaseModel):
 
     repair: RepairReport
     interface: _Interface | None = None
+    versions: dict[str, str] = {}
+
+
+class _PrecisionFacts(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    precision: PrecisionReport
+    interface: _Interface
     versions: dict[str, str] = {}
 
 
@@ -127,7 +136,7 @@ class Done:
 def made_of(done: Mapping[Stage, Done]) -> Made:
     """Return what the stages of one target that have succeeded have made.
 
-    Whichever stage writes a model, repair today: the newest is what the next one gets.
+    Whichever stage writes a model, the newest is what the next one gets.
     """
     keys = {stage: row.key for stage, row in done.items()}
     writers = [done[stage] for stage in Stage if stage in done and model_of(done[stage].result)]
@@ -136,6 +145,7 @@ def made_of(done: Mapping[Stage, Done]) -> Made:
         model=model_of(newest),
         inputs=input_names(newest),
         repair_key=keys.get(Stage.REPAIR),
+        precision_key=next((keys[stage] for stage in PRECISION_STAGES if stage in keys), None),
         engine=engine_of(done[Stage.COMPILE].result) if Stage.COMPILE in done else None,
         compile_key=keys.get(Stage.COMPILE),
         benchmark_key=keys.get(Stage.BENCHMARK),
@@ -156,6 +166,8 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
         _MACHINE.validate_python(result["machine"])
         if stage is Stage.REPAIR:
             _check_repair(result)
+        elif stage in PRECISION_STAGES:
+            _check_precision(result)
         elif stage is Stage.COMPILE:
             _check_engine(target, result)
         elif stage is Stage.BENCHMARK:
@@ -196,13 +208,25 @@ def _require_text(value: object) -> None:
             _require_text(part)
 
 
+def _models_in(result: dict[str, Any]) -> int:
+    """Count the models among a job's outputs: none or one, under its own name."""
+    names = [row["name"] for row in result["outputs"] if row["role"] == MODEL_ROLE]
+    _require(len(names) <= 1, f"{len(names)} models were uploaded instead of one")
+    _require(names in ([], [MODEL_FILE]), f"the model is not called {MODEL_FILE}")
+    return len(names)
+
+
+def _check_precision(result: dict[str, Any]) -> None:
+    facts = _PrecisionFacts.model_validate(result["facts"])
+    _require(_models_in(result) == 1, "no model was uploaded")
+    _require(facts.precision.changed > 0, "the model was not changed")
+    told = facts.precision.model_accuracy is not None or facts.precision.model_accuracy_reason
+    _require(bool(told), "the model's accuracy is absent without a reason")
+
+
 def _check_repair(result: dict[str, Any]) -> None:
     facts = _RepairFacts.model_validate(result["facts"])
-    roles = [row["role"] for row in result["outputs"]]
-    written = roles.count(MODEL_ROLE)
-    names = [row["name"] for row in result["outputs"] if row["role"] == MODEL_ROLE]
-    _require(written <= 1, f"{written} models were uploaded instead of one")
-    _require(written == 0 or names == [MODEL_FILE], f"the model is not called {MODEL_FILE}")
+    written = _models_in(result)
     _require((written == 1) is facts.repair.changed, "the report and the files tell two stories")
     _require((written == 1) is (facts.interface is not None), "the interface is not as the files")
 

@@ -1,19 +1,34 @@
 """Which queue a job goes to, and which queues a node serves. Pure.
 
 A queue is ``<stage>.<arch>``. The architecture alone routes; whether the node that hears the ring
-has the backend, in the version that the key names, is asked at the claim.
+has the backend, in the version that the key names, is asked at the claim. What serves every target,
+a model in another precision, is made wherever its tool is: on any CPU with ONNX Runtime.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import ARCHITECTURES, Target
 from tasks.messages import BackendDescription, NodeDescription
 
-NODE_STAGES = (Stage.REPAIR, Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK)
+NODE_STAGES = (
+    Stage.REPAIR,
+    Stage.CAST,
+    Stage.CALIBRATE,
+    Stage.CHECK,
+    Stage.COMPILE,
+    Stage.BENCHMARK,
+)
 """Stages that run on nodes; ``publish`` runs in the control plane."""
+PRECISION_TOOL = Target(backend="onnxruntime", arch="cpu")
+"""What a node must build for to write models in another precision."""
+
+
+def made_with(stage: Stage, target: Target) -> Target:
+    """Return what a node must be able to build for, so that it can run a stage of a target."""
+    return PRECISION_TOOL if stage in PRECISION_STAGES else target
 
 
 def needs_node_alone(stage: str) -> bool:
@@ -23,12 +38,16 @@ def needs_node_alone(stage: str) -> bool:
 
 def queue_for(stage: Stage, target: Target) -> str:
     """Return the queue of a stage on a target."""
-    return f"{stage}.{target.arch}"
+    return f"{stage}.{made_with(stage, target).arch}"
 
 
 def all_queues() -> list[str]:
     """Return every queue there can be; Celery is told all of them and makes no other."""
-    return [f"{stage}.{arch}" for stage in NODE_STAGES for arch in ARCHITECTURES]
+    return [
+        f"{stage}.{arch}"
+        for stage in NODE_STAGES
+        for arch in ([PRECISION_TOOL.arch] if stage in PRECISION_STAGES else ARCHITECTURES)
+    ]
 
 
 def queues_served(node: NodeDescription) -> list[str]:
@@ -38,15 +57,23 @@ def queues_served(node: NodeDescription) -> list[str]:
         for backend in node.backends
         for stage in node.stages
         if stage in NODE_STAGES
-        for arch in (backend.measures if stage is Stage.BENCHMARK else backend.builds)
+        for arch in _served(backend, stage)
     }
     return sorted(served)
+
+
+def _served(backend: BackendDescription, stage: Stage) -> Iterable[str]:
+    if stage in PRECISION_STAGES:
+        tool = PRECISION_TOOL
+        return {tool.arch} & set(backend.builds) if backend.name == tool.backend else ()
+    return backend.measures if stage is Stage.BENCHMARK else backend.builds
 
 
 def backend_for(
     backends: Iterable[BackendDescription], stage: Stage, target: Target, version: str | None = None
 ) -> BackendDescription | None:
     """Return the backend that can do ``stage`` for ``target``, in ``version`` if one is named."""
+    target = made_with(stage, target)
     for backend in backends:
         able = backend.measures if stage is Stage.BENCHMARK else backend.builds
         if backend.name != target.backend or target.arch not in able:

@@ -14,6 +14,7 @@ from typing import Any
 from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import hex_of
 from enginefarm.manifest import Manifest
+from enginefarm.precision import PrecisionTool
 from enginefarm.repair_report import PassReport
 
 BUILD_TYPE = "https://enginefarm.invalid/buildtypes/engine/v1"
@@ -41,6 +42,8 @@ class Facts:
     finished_at: datetime | None
     worker: dict[str, Any] | None
     evaluation: str | None
+    precision_recipe: dict[str, Any] | None = None
+    precision_files: Sequence[dict[str, Any]] = ()
 
 
 def statement_for(manifest: Manifest, facts: Facts) -> dict[str, Any]:
@@ -69,16 +72,19 @@ def statement_for(manifest: Manifest, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _repaired(facts: Facts) -> list[dict[str, Any]]:
-    """Return the files that the engine was compiled from, if they are not the original's."""
+def _written(facts: Facts) -> list[dict[str, Any]]:
+    """Return the files that stages have written, of which the last were compiled."""
+    written = (("repaired", facts.repaired_files), ("precision", facts.precision_files))
     return [
-        {"name": f"repaired/{file['name']}", "digest": {"sha256": hex_of(file["digest"])}}
-        for file in facts.repaired_files
+        {"name": f"{stage}/{file['name']}", "digest": {"sha256": hex_of(file["digest"])}}
+        for stage, files in written
+        for file in files
     ]
 
 
 def _byproducts(facts: Facts) -> dict[str, Any]:
-    return {"byproducts": _repaired(facts)} if facts.repaired_files else {}
+    rows = _written(facts)
+    return {"byproducts": rows} if rows else {}
 
 
 def _applied(facts: Facts) -> dict[str, Any]:
@@ -112,9 +118,12 @@ def _definition(facts: Facts) -> dict[str, Any]:
     ]
     dependencies.append({"uri": f"pkg:generic/{facts.backend}@{facts.backend_version}"})
     # What the compiler read: made on the way, and an input of the step that made the engine.
-    dependencies += _repaired(facts)
+    dependencies += _written(facts)
     if facts.repair_recipe is not None:
         external["repair"] = facts.repair_recipe["asked"]
+    if facts.precision_recipe is not None:
+        external["precision"] = facts.precision_recipe["precision"]
+        dependencies += _calibration(facts.precision_recipe)
     if facts.benchmark_recipe is not None:
         external["measurement"] = {
             name: facts.benchmark_recipe[name]
@@ -132,6 +141,18 @@ def _definition(facts: Facts) -> dict[str, Any]:
         | ({} if facts.repair_recipe is None else {"passes": facts.repair_recipe["passes"]}),
         "resolvedDependencies": dependencies,
     }
+
+
+def _calibration(recipe: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool that changed the precision, and the dataset that it took ranges from."""
+    asked = recipe["precision"]
+    rows: list[dict[str, Any]] = [{"uri": f"pkg:generic/{asked['tool']}@{recipe['tool_version']}"}]
+    if asked["tool"] != PrecisionTool.ONNXRUNTIME:
+        rows = []  # the farm itself, whose version stands with the builder
+    if asked["calibration"] is not None:
+        digest = {"sha256": hex_of(asked["calibration"])}
+        rows.append({"name": "calibration.npz", "digest": digest})
+    return rows
 
 
 def _rfc3339(moment: datetime) -> str:

@@ -31,6 +31,7 @@ from tasks.measured import refuse_short
 from tasks.moves import roll_up
 from tasks.named_artifacts import require_named
 from tasks.plan import TargetPlan, plan_target
+from tasks.precision_rules import check_precision
 from tasks.release import Ground, release_from
 
 
@@ -152,6 +153,11 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
         arrays = [TensorView.model_validate(row) for row in dataset.arrays]
         check_against(inputs, arrays, spec.evaluation_metric)
     require_named(session, tenant_id, spec.gates)
+    check_precision(spec)
+    if spec.precision.calibration is not None:
+        dataset = catalogue.get_dataset(session, tenant_id, spec.precision.calibration)
+        arrays = [TensorView.model_validate(row) for row in dataset.arrays]
+        check_against(inputs, arrays, rounded=True)
     return model
 
 
@@ -183,7 +189,7 @@ def _new_jobs(
             attempt=0,
             failures=0,
             priority=spec.priority,
-            backend_version=row.version,
+            backend_version=row.version_of(stage),
             limits=_limits(spec, policy),
             unmeasured=row.reason if stage is Stage.PUBLISH else None,
             created_at=now(),

@@ -1,4 +1,4 @@
-"""What a child runs: repair, check, compile, benchmark; a runtime is imported when one runs."""
+"""What a child runs, stage by stage; a runtime is imported when one runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from enginefarm.finding import Finding, Severity
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES
 from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
-from enginefarm.state import Blame, Stage
+from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from workers import benchmark
 from workers.backends.base import Backend, ModelSource, ProgressSink
 from workers.backends.registry import open_backend
@@ -30,6 +30,9 @@ CHECK_FILE = "check.json"
 def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
     """Run the job's stage on its backend."""
     sink.report(None, "loading the runtime")
+    if job.stage in PRECISION_STAGES:
+        # Its tool is in the key, and not the target's backend, which this node may not have.
+        return change_precision(job, sink)
     backend = _open(job)
     stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
         Stage.REPAIR: repair_model,
@@ -89,6 +92,13 @@ def repair_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildRe
 
     del backend  # the key names its version; the passes do not ask it
     return stage.repair_model(job, sink)
+
+
+def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
+    """Write the model in another precision, and measure what it costs."""
+    from workers.precision import stage
+
+    return stage.change_precision(job, sink)
 
 
 def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:

@@ -100,7 +100,8 @@ def _thing(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
     )
     named = {
         Rule.MODELS: Build.model_digest == row.digest,
-        Rule.DATASETS: Build.spec["evaluation"].as_string() == row.digest,
+        Rule.DATASETS: (Build.spec["evaluation"].as_string() == row.digest)
+        | (Build.spec["precision", "calibration"].as_string() == row.digest),
     }[rule]
     return _with_uses(session, thing, (Build.tenant_id == row.tenant_id) & named)
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from enginefarm import report, spec
+from enginefarm import precision, report, spec
 from enginefarm.target import Target
 
 Data = TypeVar("Data", bound=BaseModel)
@@ -31,6 +31,7 @@ PLAIN: dict[object, object] = {
 CHOSEN: dict[object, dict[str, object]] = {
     spec.CompileOptions: {"optimization_level": 3},
     spec.BenchmarkOptions: {"max_duration_ms": 2000},
+    precision.Precision: {"percentile": 99.9},
     spec.BuildSpec: {"priority": 1, "until": "check"},
     spec.Gate: {"against": None, "worse_by": None, "worse_by_percent": None},
 }

@@ -13,9 +13,20 @@ import pytest
 from pydantic import BaseModel
 
 import enginefarm
-from enginefarm import errors, gate, manifest, report, spec, upload, views
+from enginefarm import (
+    accuracy_report,
+    errors,
+    gate,
+    manifest,
+    precision,
+    precision_report,
+    report,
+    spec,
+    upload,
+    views,
+)
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 from tasks import messages
 from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
@@ -47,7 +58,10 @@ FARM_ONLY = {
 
 DATA = [
     each
-    for module in (errors, gate, manifest, messages, report, spec, upload, views)
+    for module in (
+        *(accuracy_report, errors, gate, manifest, messages, precision, precision_report),
+        *(report, spec, upload, views),
+    )
     for each in vars(module).values()
     if isinstance(each, type)
     and issubclass(each, BaseModel)
@@ -156,7 +170,8 @@ def test_what_was_recorded_covers_every_stage_of_every_target_of_the_build() -> 
         for target in RECORDED["sent"]["targets"]
         for stage in Stage
         # Its key names the passes of the farm's own version: test_recipe.py is about it.
-        if stage is not Stage.REPAIR
+        # The build asked for no precision.
+        if stage not in {Stage.REPAIR, *PRECISION_STAGES}
     ]
 
 

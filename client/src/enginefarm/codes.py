@@ -10,6 +10,7 @@ from typing import Final
 from enginefarm.client_codes import CLIENT_CODES
 from enginefarm.finding_codes import FINDING_CODES
 from enginefarm.gate_codes import GATE_CODES
+from enginefarm.precision_codes import PRECISION_CODES
 from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
@@ -177,7 +178,6 @@ _CODES: dict[str, str] = {
     "passes_differ": "The node has other repairs than the job names, or other versions of them.",
     "payload_type_wrong": "The attestation holds something else than a statement.",
     "pending_too_long": "No node took the job in time.",
-    "precision_not_on_architecture": "The model uses a number type that the architecture lacks.",
     "precondition_failed": "The blob does not have the ETag that was named.",
     "predicate_type_wrong": "The signed statement is not a build's provenance.",
     "process_ended": "A process of the local farm ended.",
@@ -192,10 +192,7 @@ _CODES: dict[str, str] = {
     "profile_unknown_input": "A profile names an input that the model does not have.",
     "profile_zero_dim": "A profile begins at 0, for which engines are neither built nor measured.",
     "provider_missing": "The node's ONNX Runtime does not run on this architecture.",
-    "quantization_asymmetric": "The model is quantized with a zero point other than 0.",
-    "quantization_bias": "The bias of a layer is quantized to int32.",
     "quantization_constant": "A constant that is no weight is quantized.",
-    "quantization_scale_invalid": "A quantization scale is zero, negative or not a number.",
     "quota_bytes": "The tenant would keep more bytes than it may keep.",
     "quota_exceeded": "The tenant has as much in the farm as it may have.",
     "quota_jobs": "The tenant would have more unfinished jobs than it may have.",
@@ -276,5 +273,9 @@ _CODES: dict[str, str] = {
 }
 
 CODES: Final[dict[str, str]] = dict(
-    sorted((_CODES | CLIENT_CODES | FINDING_CODES | GATE_CODES | UPLOAD_CODES).items())
+    sorted(
+        (
+            _CODES | CLIENT_CODES | FINDING_CODES | GATE_CODES | PRECISION_CODES | UPLOAD_CODES
+        ).items()
+    )
 )

@@ -23,6 +23,7 @@ REPORT_TYPE = "application/vnd.enginefarm.report.v1+json"
 PAGE_TYPE = "text/html; charset=utf-8"
 CHECK_TYPE = "application/vnd.enginefarm.check.v1+json"
 REPAIR_TYPE = "application/vnd.enginefarm.repair.v1+json"
+PRECISION_TYPE = "application/vnd.enginefarm.precision.v1+json"
 MODEL_TYPE = "application/octet-stream"
 LOG_TYPE = "text/plain; charset=utf-8"
 ENGINE_TYPES = {
@@ -33,6 +34,8 @@ ENGINE_TYPES = {
 }
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 TITLE = "org.opencontainers.image.title"
+PRECISION, LABELS = "vnd.enginefarm.precision", "vnd.enginefarm.labels"
+"""Annotations of a manifest whose model was cast or calibrated."""
 MAX_MANIFEST_BYTES = 1 << 20
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$")
 

@@ -24,6 +24,7 @@ from enginefarm.gate import Gate as Gate  # noqa: PLC0414 - as above
 from enginefarm.gate import Metric as Metric  # noqa: PLC0414 - as above
 from enginefarm.gate import Unmeasured as Unmeasured  # noqa: PLC0414 - as above
 from enginefarm.numbers import Real, Whole
+from enginefarm.precision import Precision
 from enginefarm.state import Stage
 from enginefarm.strict import Name as Name  # noqa: PLC0414 - as above
 from enginefarm.target import Target
@@ -182,6 +183,7 @@ class BuildSpec(_Strict):
     targets: Annotated[list[Target], Field(min_length=1, max_length=32)]
     profiles: Annotated[list[Profile], Field(max_length=16)] = []
     options: StageOptions = StageOptions()
+    precision: Precision = Precision()
     gates: Annotated[list[Gate], Field(max_length=32)] = []
     evaluation: Digest | None = Field(
         default=None, description="A dataset; absent: seeded synthetic inputs, and reports say so."

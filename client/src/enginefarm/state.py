@@ -9,13 +9,23 @@ from enum import StrEnum
 
 
 class Stage(StrEnum):
-    """A step of a build on one target, in the order in which they run."""
+    """A step of a build on one target, in the order in which they run.
+
+    A build has ``cast`` or ``calibrate`` only where it asks for a precision.
+    """
 
     REPAIR = "repair"
+    CAST = "cast"
+    CALIBRATE = "calibrate"
     CHECK = "check"
     COMPILE = "compile"
     BENCHMARK = "benchmark"
     PUBLISH = "publish"
+
+
+PRECISION_STAGES = (Stage.CAST, Stage.CALIBRATE)
+PLAIN_STAGES = tuple(stage for stage in Stage if stage not in PRECISION_STAGES)
+"""The stages of a build that asks for no precision."""
 
 
 class JobState(StrEnum):

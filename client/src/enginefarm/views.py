@@ -80,7 +80,7 @@ class ModelSummary(View):
 
 
 class DatasetView(View):
-    """Named arrays for evaluation; the first dimension counts the samples."""
+    """Named arrays for evaluation or calibration; the first dimension counts the samples."""
 
     digest: Digest
     name: str

@@ -5,7 +5,7 @@ A runtime may crash, and only one logger fits a process: so nothing of it runs i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,6 +73,7 @@ class Bench:
         profiles: list[Any] | None = None,
         engine: Path | None = None,
         dataset: Path | None = None,
+        datasets: Mapping[str, Path] | None = None,
         stop: Callable[[list[dict[str, Any]]], bool] = lambda _progress: False,
         **recipe: Any,  # noqa: ANN401 - any field of a recipe
     ) -> Ran:
@@ -85,6 +86,8 @@ class Bench:
             inputs.append(ChildInput(role="engine", name=engine.name, path=engine))
         if dataset is not None:
             inputs.append(ChildInput(role="dataset", name=dataset.name, path=dataset))
+        for role, path in (datasets or {}).items():
+            inputs.append(ChildInput(role=role, name=f"{role}.npz", path=path))
         job = ChildJob(
             stage=stage,
             target=Target(backend=self.backend.name, arch=self.arch),

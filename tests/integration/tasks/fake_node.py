@@ -10,8 +10,15 @@ import httpx
 
 from enginefarm.digest import digest_of
 from enginefarm.errors import Failure
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LOG_TYPE, MODEL_TYPE, REPAIR_TYPE
-from enginefarm.state import Blame, JobState, Stage
+from enginefarm.manifest import (
+    CHECK_TYPE,
+    ENGINE_TYPES,
+    LOG_TYPE,
+    MODEL_TYPE,
+    PRECISION_TYPE,
+    REPAIR_TYPE,
+)
+from enginefarm.state import PRECISION_STAGES, Blame, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Job
 from tasks import claim, enrol, finish, heartbeat, uploads
@@ -71,6 +78,8 @@ class FakeNode:
     cosine: float = 0.9999
     engine: bytes | None = None
     repaired: bytes | None = None
+    precise: bytes = b"the model in another precision"
+    labels: list[str] = field(default_factory=list)
     slots: int = 1
     memory_bytes: int = 1 << 34
     job_memory_bytes: int | None = None
@@ -174,6 +183,13 @@ class FakeNode:
                 file = _file("model", "model.onnx", MODEL_TYPE, self.repaired)
                 made.append((file, self.repaired))
             return made
+        if work.stage in PRECISION_STAGES:
+            told = b'{"changed": 1}'
+            data = self.precise
+            return [
+                (_file("model", "model.onnx", MODEL_TYPE, data), data),
+                (_file("precision", "precision.json", PRECISION_TYPE, told), told),
+            ]
         if work.stage is Stage.CHECK:
             data = b'{"findings": []}'
             return [(_file("check", "check.json", CHECK_TYPE, data), data)]
@@ -186,6 +202,8 @@ class FakeNode:
     def facts(self, stage: Stage, size: int) -> dict[str, Any]:
         if stage is Stage.REPAIR:
             return repair_facts(changed=self.repaired is not None)
+        if stage in PRECISION_STAGES:
+            return precision_facts(stage, labels=self.labels)
         if stage is Stage.CHECK:
             return {"findings": []}
         if stage is Stage.COMPILE:
@@ -207,6 +225,22 @@ def repair_facts(*, changed: bool) -> dict[str, Any]:
     tensor = {"name": "x", "dtype": "float32", "shape": [1, 4]}
     interface = {"inputs": [tensor], "outputs": [tensor | {"name": "y"}]}
     return facts | ({"interface": interface} if changed else {})
+
+
+def precision_facts(stage: Stage, *, labels: list[str]) -> dict[str, Any]:
+    kind, tool = ("int8", "onnxruntime") if stage is Stage.CALIBRATE else ("fp16", "enginefarm")
+    report = {
+        "recipe": {"kind": kind, "tool": tool, "tool_version": VERSION},
+        "nodes": 2,
+        "changed": 1,
+        "labels": labels,
+        "model_accuracy": accuracy(0.998),
+        "model_bytes": 30,
+        "seconds": 0.5,
+    }
+    tensor = {"name": "x", "dtype": "float32", "shape": [1, 4]}
+    interface = {"inputs": [tensor], "outputs": [tensor | {"name": "y"}]}
+    return {"precision": report, "interface": interface, "versions": {"onnxruntime": VERSION}}
 
 
 def _file(role: str, name: str, media_type: str, data: bytes) -> OutputFile:

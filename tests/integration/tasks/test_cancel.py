@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from enginefarm.errors import NotFound, Unavailable
-from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.state import PLAIN_STAGES, BuildState, JobState, Stage
 from storage.models import Artifact
 from tasks.cancel import cancel
 from tasks.publish import publish_due
@@ -20,7 +20,7 @@ def test_a_cancelled_build_leaves_nothing_to_do(scene: Scene, node: FakeNode) ->
     build_id = scene.submit()
     cancel(scene.farm, scene.tenant_id, build_id)
     assert scene.state(build_id) is BuildState.CANCELLED
-    assert scene.states(build_id) == [JobState.CANCELLED] * len(Stage)
+    assert scene.states(build_id) == [JobState.CANCELLED] * len(PLAIN_STAGES)
     assert node.ask(scene.job(build_id, Stage.REPAIR)).declined == "cancelled"
 
 
@@ -31,7 +31,7 @@ def test_a_running_job_hears_of_the_cancel_with_its_next_beat(scene: Scene, node
     cancel(scene.farm, scene.tenant_id, build_id)
     assert node.beat(work).cancel is True
     assert node.end(work, JobState.CANCELLED) is JobState.CANCELLED
-    assert scene.states(build_id) == [JobState.CANCELLED] * len(Stage)
+    assert scene.states(build_id) == [JobState.CANCELLED] * len(PLAIN_STAGES)
     assert scene.attempts(scene.job(build_id, Stage.REPAIR))[0].state is JobState.CANCELLED
 
 
@@ -70,7 +70,7 @@ def test_joined_work_stops_once_the_last_build_that_wants_it_is_cancelled(
     cancel(scene.farm, scene.tenant_id, first)
     cancel(scene.farm, scene.tenant_id, second)
     assert node.beat(work).cancel is True
-    assert scene.states(second) == [JobState.CANCELLED] * len(Stage)
+    assert scene.states(second) == [JobState.CANCELLED] * len(PLAIN_STAGES)
 
 
 def test_cancelling_the_build_that_joined_leaves_its_leader_alone(

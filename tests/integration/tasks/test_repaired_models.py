@@ -11,7 +11,7 @@ from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidProfile, InvalidRequest, NotServed
 from enginefarm.manifest import CONFIG_TYPE
 from enginefarm.report import BuildReport
-from enginefarm.state import Blame, BuildState, JobState, Stage
+from enginefarm.state import PLAIN_STAGES, Blame, BuildState, JobState, Stage
 from storage import artifacts
 from tasks.messages import NodeDescription
 from tasks.routing import NODE_STAGES
@@ -132,7 +132,7 @@ def test_a_second_build_takes_the_repaired_model_from_the_cache(
     scene.run(node, first)
     scene.publish()
     second = scene.submit(labels={"again": "yes"})
-    assert scene.states(second) == [JobState.SUCCEEDED] * len(Stage)
+    assert scene.states(second) == [JobState.SUCCEEDED] * len(PLAIN_STAGES)
     assert scene.job(second, Stage.REPAIR).cached_from == scene.job(first, Stage.REPAIR).id
     other = scene.submit(seed=3)
     assert scene.job(other, Stage.COMPILE).cached_from == scene.job(first, Stage.COMPILE).id
@@ -156,7 +156,7 @@ def test_a_cancelled_build_stops_its_shared_repair(scene: Scene, node: FakeNode)
     assert node.beat(work).cancel is True
     node.end(work, JobState.CANCELLED)
     for target in (CPU, GPU):
-        assert scene.states(build_id, target) == [JobState.CANCELLED] * len(Stage)
+        assert scene.states(build_id, target) == [JobState.CANCELLED] * len(PLAIN_STAGES)
 
 
 def test_a_build_that_wants_no_repair_has_no_such_job(scene: Scene, node: FakeNode) -> None:

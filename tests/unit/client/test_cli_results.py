@@ -11,7 +11,7 @@ from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.figures import rounded
 from enginefarm.errors import Failure
 from enginefarm.report import BuildReport, GateVerdict, Machine
-from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
+from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, JobView
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (
@@ -25,7 +25,7 @@ from tests.unit.client.support.views import (
     published,
 )
 
-STAGES = list(Stage)
+STAGES = list(PLAIN_STAGES)
 MACHINE = Machine(
     hostname="gpu-7",
     cpu="EPYC",

@@ -24,7 +24,7 @@ from enginefarm.cli.tables import (
 )
 from enginefarm.client import FarmClient
 from enginefarm.plan_views import PlannedJob, PlannedTarget, PlanView
-from enginefarm.state import BuildState, JobState, NodeState, Stage
+from enginefarm.state import PLAIN_STAGES, BuildState, JobState, NodeState, Stage
 from enginefarm.views import (
     BackendView,
     BuildPage,
@@ -213,7 +213,7 @@ def test_the_bars_of_a_running_build_say_each_state_on_one_line() -> None:
     console = Console(file=out, width=80, force_terminal=True, highlight=False)
     jobs = [
         job(stage, JobState.SUCCEEDED, GPU, cached_from="job_0", id=f"job_{stage}")
-        for stage in Stage
+        for stage in PLAIN_STAGES
     ]
     jobs.append(job(Stage.COMPILE, JobState.FAILED, CPU, failure=failed().failure, id="job_x"))
     board = _Bars(console)

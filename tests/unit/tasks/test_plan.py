@@ -6,7 +6,7 @@ import pytest
 
 from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import PLAIN_STAGES, Stage
 from enginefarm.target import Target
 from tasks.messages import BackendDescription, NodeDescription
 from tasks.plan import LiveNode, able, newest_version, plan_target, served_targets
@@ -52,7 +52,7 @@ def test_a_target_that_is_measured_goes_through_every_stage() -> None:
     plan = plan_target(spec(), GPU, [live()])
     assert (plan.version, plan.stages, plan.measured, plan.reason) == (
         "1.7",
-        tuple(Stage),
+        PLAIN_STAGES,
         True,
         None,
     )
@@ -68,7 +68,7 @@ def test_a_target_that_nobody_can_measure_is_built_and_the_reason_is_given() -> 
 def test_a_build_until_check_is_planned_no_further(nodes: list[LiveNode]) -> None:
     gated = spec(until="check", gates=[COSINE], wait_for_node=60)
     plan = plan_target(gated, GPU, nodes)
-    assert plan.stages == tuple(Stage)[: tuple(Stage).index(Stage.CHECK) + 1]
+    assert plan.stages == PLAIN_STAGES[: PLAIN_STAGES.index(Stage.CHECK) + 1]
     assert not plan.measured
 
 
@@ -94,7 +94,7 @@ def test_the_capability_that_is_missing_is_named(nodes: list[LiveNode], missing:
 
 def test_who_waits_for_a_node_is_planned_without_a_version() -> None:
     plan = plan_target(spec(wait_for_node=60), GPU, [])
-    assert (plan.version, plan.stages) == (None, tuple(Stage))
+    assert (plan.version, plan.stages) == (None, PLAIN_STAGES)
 
 
 def test_a_node_that_only_measures_builds_nothing() -> None:
@@ -144,7 +144,7 @@ def test_a_gate_that_needs_no_measurement_here_is_no_obstacle(gate: dict[str, ob
 def test_a_gate_may_wait_for_a_node_that_measures_if_the_build_may_wait_at_all() -> None:
     waits = COSINE | {"if_unmeasured": "wait"}
     nodes = [live(measures=False)]
-    assert plan_target(spec(gates=[waits], wait_for_node=60), GPU, nodes).stages == tuple(Stage)
+    assert plan_target(spec(gates=[waits], wait_for_node=60), GPU, nodes).stages == PLAIN_STAGES
     with pytest.raises(InvalidRequest):
         plan_target(spec(gates=[waits]), GPU, nodes)
 
@@ -176,3 +176,36 @@ def test_the_targets_that_are_served_are_those_that_live_nodes_check_and_compile
         live("d", backend="of-tomorrow"),
     ]
     assert list(map(str, served_targets(nodes))) == ["onnxruntime@cpu", "tensorrt-rtx@sm_89"]
+
+
+INT8 = {"kind": "int8", "calibration": "sha256:" + "1" * 64}
+
+
+def tool(stages: tuple[Stage, ...] = EVERYTHING, version: str = "1.32.0") -> LiveNode:
+    return live("tools", version, backend="onnxruntime", arch="cpu", stages=stages)
+
+
+def test_a_precision_adds_its_stage_before_the_check_and_names_its_tools_version() -> None:
+    plan = plan_target(spec(precision=INT8), GPU, [live(), tool()])
+    assert plan.stages[:3] == (Stage.REPAIR, Stage.CALIBRATE, Stage.CHECK)
+    assert Stage.CAST not in plan.stages
+    assert plan.version_of(Stage.CALIBRATE) == "1.32.0"
+    assert plan.version_of(Stage.COMPILE) == "1.7"
+    cast = plan_target(spec(precision={"kind": "fp16"}), GPU, [live(), tool()])
+    assert cast.stages[:3] == (Stage.REPAIR, Stage.CAST, Stage.CHECK)
+
+
+def test_a_precision_that_nobody_has_the_tool_for_is_refused_or_waited_for() -> None:
+    older = tuple(stage for stage in EVERYTHING if stage is not Stage.CALIBRATE)
+    for nodes in ([live()], [live(), tool(older)]):
+        with pytest.raises(NotServed) as refused:
+            plan_target(spec(precision=INT8), GPU, nodes)
+        assert refused.value.code == "precision_not_served"
+        waits = plan_target(spec(precision=INT8, wait_for_node=60), GPU, nodes)
+        assert (waits.version, Stage.CALIBRATE in waits.stages) == (None, True)
+    assert plan_target(spec(), GPU, [live()]).stages == PLAIN_STAGES
+
+
+def test_the_newest_tool_is_taken() -> None:
+    nodes = [live(), tool(version="1.9.0"), tool(version="1.32.0")]
+    assert plan_target(spec(precision=INT8), GPU, nodes).tool_version == "1.32.0"

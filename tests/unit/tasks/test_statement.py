@@ -149,3 +149,24 @@ def test_without_a_repair_nothing_is_said_of_one() -> None:
     told = str(statement_for(MANIFEST, FACTS))
     assert "repair" not in told
     assert "byproducts" not in told
+
+
+def test_a_precision_is_told_with_its_recipe_its_tool_its_data_and_the_file_it_gave() -> None:
+    asked = {"kind": "int8", "tool": "onnxruntime", "calibration": digest_of(b"samples")}
+    made = {"name": "model.onnx", "digest": digest_of(b"int8"), "size": 4}
+    recipe = {"precision": asked, "tool_version": "1.32.0"}
+    told = definition(replace(FACTS, precision_recipe=recipe, precision_files=[made]))
+    assert told["externalParameters"]["precision"] == asked
+    sources = told["resolvedDependencies"]
+    assert {"uri": "pkg:generic/onnxruntime@1.32.0"} in sources
+    digests = {row["name"]: row["digest"]["sha256"] for row in sources if "name" in row}
+    assert digests["calibration.npz"] == digest_of(b"samples").removeprefix("sha256:")
+    assert digests["precision/model.onnx"] == digest_of(b"int8").removeprefix("sha256:")
+    assert "precision" not in definition(FACTS)["externalParameters"]
+
+
+def test_a_cast_by_the_farm_itself_names_no_other_tool() -> None:
+    asked = {"kind": "fp16", "tool": "enginefarm", "calibration": None}
+    recipe = {"precision": asked, "tool_version": "1.32.0"}
+    sources = definition(replace(FACTS, precision_recipe=recipe))["resolvedDependencies"]
+    assert sources == definition(FACTS)["resolvedDependencies"]

@@ -19,8 +19,8 @@ HEAVY = {
     "workers.checking.trials",
     "workers.checking.whole",
 }
-REPAIR = "workers.repair."
-"""The passes work on ONNX's own messages; only a child imports them, when it repairs."""
+REWRITING = ("workers.repair.", "workers.precision.")
+"""They work on ONNX's own messages; only a child imports them, when it rewrites a model."""
 RUNTIMES = ("onnxruntime", "onnx", "tensorrt", "tensorrt_rtx", "tensorrt_rtx_bindings", "torch")
 CELERY_PROCESS = ("workers.entry", "workers.executor", "workers.node", "workers.probe")
 
@@ -42,7 +42,7 @@ def modules() -> list[str]:
         info.name
         for info in pkgutil.walk_packages(workers.__path__, "workers.")
         if info.name not in HEAVY | {"workers.__main__", "workers.backends.tensorrt_rtx"}
-        and not info.name.startswith(REPAIR)
+        and not info.name.startswith(REWRITING)
     ]
     assert len(found) > 20
     return found

@@ -10,6 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from enginefarm.state import Stage
+from tasks.routing import NODE_STAGES
 from workers.settings import NodeSettings, child_environment, default_node_name
 
 NEEDED = {"URL": "http://farm", "BROKER_URL": "redis://b", "ENROLMENT_TOKEN": "hush"}
@@ -30,7 +31,7 @@ def read() -> NodeSettings:
 
 def test_the_defaults_are_all_stages_and_one_slot(environment: pytest.MonkeyPatch) -> None:
     found = read()
-    assert found.stages == [Stage.REPAIR, Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK]
+    assert found.stages == list(NODE_STAGES)
     assert found.slots == 1
     assert re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,62}", found.node_name)
 

@@ -9,6 +9,7 @@ import typer
 
 from enginefarm.cli import arguments, gate_arguments
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
+from enginefarm.cli.precision_lines import precision_text
 from enginefarm.cli.session import connect
 from enginefarm.cli.tables import builds_table, jobs_table, when
 from enginefarm.cli.watch import Build, show_result
@@ -138,6 +139,7 @@ def _asked(build: BuildView) -> Iterator[str]:
     if build.spec.evaluation is not None:
         yield f"dataset   {build.spec.evaluation}"
     yield from (f"repair    {words}" for words in arguments.repair_texts(build.spec.options.repair))
+    yield from (f"precision {words}" for words in precision_text(build.spec.precision))
     if build.spec.evaluation_metric is not None:
         yield f"metric    {gate_arguments.metric_text(build.spec.evaluation_metric)}"
     for gate in build.spec.gates:

@@ -33,6 +33,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "max_duration_ms",
         "Raise --option benchmark.max_duration_ms=…, or lower benchmark.min_duration_ms.",
     ),
+    "calibration_missing": (
+        "precision.calibration",
+        "Name an .npz file of samples of what the engine will see with --calibration.",
+    ),
     "dataset_expired": (
         "POST /v1/",
         "Name the .npz file itself with --evaluation, and it is sent.",
@@ -71,6 +75,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "See who could do it with: enginefarm nodes; then submit again.",
     ),
     "no_such_part": (_UPLOADS, _AGAIN),
+    "precision_not_served": (
+        "set wait_for_node",
+        "Start a node for the stage {stage}, or wait for one with --wait-for-node 10m.",
+    ),
     "quota_uploads": (
         _UPLOADS,
         "Wait until others have ended: one that nobody goes on with is given up after a day.",

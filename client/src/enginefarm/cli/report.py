@@ -12,6 +12,7 @@ from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
+from enginefarm.cli.precision_lines import precision_line, precision_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
 from enginefarm.counted import counted
@@ -74,6 +75,7 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"model     {artifact.model_name} {artifact.model}"
     yield f"build     {artifact.build}"
     yield f"repaired  {_repaired(told)}"
+    yield f"precision {precision_line(told.precision)}"
     made = f"{told.compile.seconds:.1f} s, at most {size(told.compile.peak_memory_bytes)} of memory"
     yield f"engine    {size(told.compile.engine_bytes)}, built in {made}"
     if told.compile_machine is not None:
@@ -115,6 +117,8 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
     rows = told.repair.passes if told.repair is not None else []
     if any(row.outcome is not Outcome.NOTHING_TO_DO for row in rows):
         yield _repairs(rows)
+    if told.precision is not None and told.precision.model_accuracy is not None:
+        yield _accuracy(told.precision.model_accuracy, "output of the model file")
     if told.accuracy is not None:
         yield _accuracy(told.accuracy)
     if told.accuracy is not None and told.accuracy.metric is not None:
@@ -144,11 +148,11 @@ def _repairs(rows: list[PassReport]) -> Grid:
     return grid
 
 
-def _accuracy(told: AccuracyReport) -> Grid:
+def _accuracy(told: AccuracyReport, head: str = "output") -> Grid:
     names = ["cosine", "worst cosine", "max error", "mean error", "SNR dB", "PSNR dB"]
     names += ["top-1", "top-5", "not finite", "worst sample"]
     numbers = tuple(Column(name, right=True) for name in names)
-    grid = Grid((Column("output", head=True), *numbers))
+    grid = Grid((Column(head, head=True), *numbers))
     for row in told.outputs:
         errors = (_number(row.max_abs_error), _number(row.mean_abs_error))
         ratios = (_number(row.snr_db), _number(row.psnr_db))
@@ -192,6 +196,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
         samples = f"{told.accuracy.data}, {counted(told.accuracy.samples, 'sample')}"
         yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
         yield from (f"accuracy  {note}" for note in told.accuracy.notes)
+    yield from precision_notes(told.precision)
     for row in told.latency:
         if is_noisy(row):
             yield f"{NOISY} not to be relied on: {noise(row)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
@@ -13,6 +14,7 @@ from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
 from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
+from enginefarm.cli.precision_lines import precision_asked
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
@@ -20,6 +22,7 @@ from enginefarm.client import FarmClient
 from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
 from enginefarm.plan_views import PlannedTarget
+from enginefarm.precision import PrecisionKind
 from enginefarm.spec import BuildSpec, Unmeasured
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
@@ -39,6 +42,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     synthetic: options.Synthetic = None,
     evaluation: options.Evaluation = None,
     metric: options.Metric = None,
+    precision: options.Kind = PrecisionKind.AS_IS,
+    calibration: options.Calibration = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -52,19 +57,25 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
 ) -> None:
     """Ask for engines of a model."""
     asked: dict[str, JsonValue] = {
-        "targets": [str(each) for each in arguments.targets(target)],
-        "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
-        "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
+        **_built(target, profile or []),
+        **_rewritten(option or [], fix or [], allow or [], precision),
         **gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or []),
         **_circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node),
     }
-    _refuse_early(asked, model, evaluation)
+    _refuse_early(asked, model, [evaluation, calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, model, name, evaluation, settings_of(ctx).cache)
+        spec = valid_spec(asked | _calibrated(farm, asked, calibration))
         if dry_run or explain:
-            _plan(farm, valid_spec(asked), explain=explain, as_json=as_json)
-        else:
-            _ask(farm, valid_spec(asked), idempotency_key, watch=watch, as_json=as_json)
+            return _plan(farm, spec, explain=explain, as_json=as_json)
+        return _ask(farm, spec, idempotency_key, watch=watch, as_json=as_json)
+
+
+def _built(target: list[str], profile: list[str]) -> dict[str, JsonValue]:
+    return {
+        "targets": [str(each) for each in arguments.targets(target)],
+        "profiles": arguments.plain_profiles(arguments.profiles(profile)),
+    }
 
 
 def _circumstances(
@@ -78,11 +89,32 @@ def _circumstances(
     }
 
 
-def _refuse_early(asked: dict[str, JsonValue], model: str, evaluation: str | None) -> None:
+def _rewritten(
+    option: list[str], fix: list[str], allow: list[str], kind: PrecisionKind
+) -> dict[str, JsonValue]:
+    """Return the options by stage, and the precision, of which the finer ones stand among them."""
+    given = arguments.options(option)
+    precision = precision_asked(kind, given.pop("precision", {}))
+    return {"options": arguments.repairs(given, fix, allow), "precision": precision}
+
+
+def _calibrated(
+    farm: FarmClient, asked: dict[str, JsonValue], calibration: str | None
+) -> dict[str, JsonValue]:
+    """Return the precision with the digest of its calibration data, which is sent if need be."""
+    precision = asked["precision"]
+    if calibration is None or not isinstance(precision, dict):
+        return {}
+    with told_if_interrupted("nothing was asked for, and no build was made"):
+        return {"precision": {**precision, "calibration": _dataset(farm, calibration)}}
+
+
+def _refuse_early(asked: dict[str, JsonValue], model: str, datasets: Sequence[str | None]) -> None:
     """Tell what is misspelt, and which file is not here, before a long upload and not after."""
     valid_spec({"model": f"sha256:{'0' * 64}", **asked})
-    if evaluation is not None and not arguments.is_reference(evaluation):
-        require_npz(Path(evaluation))
+    for dataset in datasets:
+        if dataset is not None and not arguments.is_reference(dataset):
+            require_npz(Path(dataset))
     if not arguments.is_reference(model):
         require_model_file(Path(model))
 

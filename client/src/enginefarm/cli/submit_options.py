@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from enginefarm.precision import PrecisionKind
 from enginefarm.spec import Unmeasured
 
 _MANY = "Repeatable."
@@ -70,6 +71,20 @@ Metric = Annotated[
         metavar="NAME[OUTPUT]=LABELS",
         help="A measure by labels in the dataset, as 'accuracy[logits]=labels'; also f1_macro, "
         "embedding_recall_at_1, token_error_rate, ctc_error_rate.",
+    ),
+]
+Kind = Annotated[
+    PrecisionKind,
+    typer.Option(
+        "--precision",
+        metavar="as-is|fp16|bf16|int8",
+        help="What the engine computes with; finer with --option precision.method=entropy.",
+    ),
+]
+Calibration = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|DIGEST", help="An .npz file to take int8 ranges from, or a dataset's digest."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]

@@ -1,0 +1,33 @@
+"""The error codes of precisions: of data, of models, of what tools make and architectures lack."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRECISION_CODES: Final[dict[str, str]] = {
+    "activations_beyond_fp16": "A tensor inside the model is larger than fp16 can hold; a note.",
+    "already_quantized": "A precision is asked for, but the model is quantized already.",
+    "calibration_constant": "An input is the same in every calibration sample; a warning.",
+    "calibration_duplicates": "Calibration samples are there twice; a warning.",
+    "calibration_few_samples": "There are fewer calibration samples than are usual; a warning.",
+    "calibration_is_evaluation": "The same dataset is given for calibration and for evaluation.",
+    "calibration_missing": "The precision int8 is asked for without calibration data.",
+    "calibration_noise": "The calibration data looks like random noise.",
+    "calibration_not_finite": "Calibration samples hold NaN or infinity.",
+    "calibration_outside_profile": "Calibration samples do not fit the profile.",
+    "calibration_range_differs": "Calibration and evaluation data have other ranges; a warning.",
+    "calibration_too_few": "There are too few calibration samples, and nothing judges the result.",
+    "precision_interface_differs": "In another precision the model has other inputs or outputs.",
+    "precision_not_finite": "In the precision that is asked for the model gives NaN or infinity.",
+    "precision_not_loadable": "The model that was written in another precision does not load.",
+    "precision_not_on_architecture": "The model uses a number type that the architecture lacks.",
+    "precision_not_served": "No live node takes the stage that the precision needs.",
+    "precision_option_unused": "An option of the precision is given that its kind does not take.",
+    "precision_tool": "The tool that is named does not make the precision.",
+    "precision_tool_failed": "The tool that changes the precision failed on the model.",
+    "precision_without_effect": "Nothing of the model is in the new precision.",
+    "quantization_asymmetric": "The model is quantized with a zero point other than 0.",
+    "quantization_bias": "The bias of a layer is quantized to int32.",
+    "quantization_scale_invalid": "A quantization scale is zero, negative or not a number.",
+    "weights_beyond_fp16": "Weights are larger than fp16 can hold; a note.",
+}

@@ -1,0 +1,119 @@
+"""A real model in int8, calibrated on real bytes, built for three targets by the whole farm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from enginefarm.cli.exit_codes import ExitCode
+from localfarm.models import shipped
+from tests.contract.backends.real_inputs import samples
+from tests.e2e.conftest import RunningFarm
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+MODEL = "magika"
+TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
+WORDS = (
+    *("--profile", "bytes=1x2048:1x2048:4x2048"),
+    *("--option", "benchmark.max_duration_ms=1500", "--option", "benchmark.min_duration_ms=100"),
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the files to calibrate and to evaluate with, of different samples."""
+    folder = tmp_path_factory.mktemp("data")
+    for name, first, count in (("calibration", 100, 12), ("held-out", 0, 6)):
+        with (folder / f"{name}.npz").open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **samples(MODEL, first, count))
+    return {name: str(folder / f"{name}.npz") for name in ("calibration", "held-out")}
+
+
+def submitted(farm: RunningFarm, *words: str) -> dict[str, Any]:
+    targets = [part for target in TARGETS for part in ("-t", target)]
+    model = str(shipped(MODEL).file())
+    done = farm.cli("submit", model, *targets, *WORDS, *words, "--watch", "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    view: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["data"]
+    return view
+
+
+@pytest.fixture(scope="module")
+def asked(data: dict[str, str]) -> tuple[str, ...]:
+    return (
+        *("--precision", "int8", "--calibration", data["calibration"]),
+        *("--evaluation", data["held-out"], "--gate", "onnxruntime@cpu:cosine>=0.9"),
+    )
+
+
+@pytest.fixture(scope="module")
+def built(running_farm: RunningFarm, asked: tuple[str, ...]) -> dict[str, Any]:
+    return submitted(running_farm, *asked)
+
+
+def report(farm: RunningFarm, view: dict[str, Any], target: str) -> dict[str, Any]:
+    digest = next(row["artifact"] for row in view["targets"] if row["target"] == target)
+    found: dict[str, Any] = json.loads(farm.cli("report", digest, "--json").stdout)
+    return found
+
+
+def test_one_calibrated_file_serves_every_target(built: dict[str, Any]) -> None:
+    assert {row["artifact_state"] for row in built["targets"]} == {"published"}
+    rows = [row for row in built["jobs"] if row["stage"] == "calibrate"]
+    assert len(rows) == len(TARGETS)
+    assert {row["queue"] for row in rows if row["queue"]} == {"calibrate.cpu"}
+    written = {
+        file["digest"] for row in rows for file in row["outputs"] if file["name"] == "model.onnx"
+    }
+    assert len(written) == 1
+
+
+def test_the_files_accuracy_is_told_where_the_engine_cannot_be_run_and_apart_where_it_can(
+    running_farm: RunningFarm, built: dict[str, Any]
+) -> None:
+    told = {target: report(running_farm, built, target) for target in TARGETS}
+    for row in told.values():
+        assert row["precision"]["recipe"]["kind"] == "int8"
+        assert row["precision"]["changed"] > 0
+        accuracy = row["precision"]["model_accuracy"]
+        assert not accuracy["synthetic"]
+        assert accuracy["outputs"][0]["cosine"] > 0.95
+        codes = {finding["code"] for finding in row["precision"]["findings"]}
+        assert codes == {"calibration_few_samples"}
+    assert told[TARGETS[0]]["accuracy"]["outputs"][0]["cosine"] > 0.9
+    assert told[TARGETS[1]]["accuracy"] is None
+    assert told[TARGETS[1]]["reason"]
+
+
+def test_the_same_again_is_answered_from_the_cache(
+    running_farm: RunningFarm, built: dict[str, Any], asked: tuple[str, ...]
+) -> None:
+    assert all(row["cached_from"] for row in submitted(running_farm, *asked)["jobs"])
+
+
+def test_people_are_told_what_it_cost(running_farm: RunningFarm, built: dict[str, Any]) -> None:
+    assert "--precision int8" in running_farm.cli("show", built["id"]).stdout
+    digest = next(row["artifact"] for row in built["targets"] if row["target"] == TARGETS[1])
+    told = running_farm.cli("report", digest).stdout
+    assert "precision int8 by onnxruntime" in told
+    assert "output of the model file" in told
+
+
+def test_data_that_was_calibrated_with_is_refused_as_a_judge_and_noise_is_refused_without_one(
+    running_farm: RunningFarm, data: dict[str, str], tmp_path: Path
+) -> None:
+    model = str(shipped(MODEL).file())
+    words = ("submit", model, "-t", TARGETS[0], *WORDS, "--precision", "int8", "--calibration")
+    same = running_farm.cli(*words, data["held-out"], "--evaluation", data["held-out"])
+    assert "calibration_is_evaluation" in same.stderr or "evaluation" in same.stderr
+    assert same.returncode != ExitCode.OK
+    noise = np.random.default_rng(0).integers(0, 256, (16, 2048)).astype(np.int32)
+    with (tmp_path / "noise.npz").open("wb") as stream:
+        np.savez(stream, allow_pickle=False, bytes=noise)
+    done = running_farm.cli(*words, str(tmp_path / "noise.npz"), "--watch")
+    assert done.returncode == ExitCode.BUILD_FAILED, done.stdout + done.stderr
+    assert "noise" in done.stdout + done.stderr

@@ -1,0 +1,79 @@
+"""A precision that cannot be had is refused before a node is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from enginefarm.errors import InvalidRequest
+from enginefarm.spec import BuildSpec
+from tasks.precision_rules import check_precision
+
+DATA, OTHER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
+INT8 = {"kind": "int8", "calibration": DATA}
+
+
+def spec(precision: dict[str, Any], *targets: str, **fields: object) -> BuildSpec:
+    body = {"model": "sha256:" + "a" * 64, "targets": list(targets) or ["tensorrt-rtx@sm_89"]}
+    return BuildSpec.model_validate(body | {"precision": precision} | fields)
+
+
+@pytest.mark.parametrize(
+    ("precision", "targets"),
+    [
+        ({}, ["onnxruntime@cpu"]),
+        ({"kind": "fp16", "exclude": ["head*"]}, ["onnxruntime@cpu", "tensorrt-rtx@sm_75"]),
+        ({"kind": "fp16", "calibration": DATA}, ["tensorrt-rtx@sm_89"]),
+        ({"kind": "bf16"}, ["tensorrt-rtx@sm_86"]),
+        (INT8 | {"method": "percentile", "percentile": 99.9}, ["tensorrt-rtx@sm_86"]),
+        (INT8 | {"percentile": 99.9}, ["onnxruntime@cpu", "tensorrt-rtx@sm_75"]),
+    ],
+)
+def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list[str]) -> None:
+    check_precision(spec(precision, *targets, evaluation=OTHER))
+
+
+@pytest.mark.parametrize(
+    ("precision", "target", "code"),
+    [
+        ({"kind": "int8"}, "onnxruntime@cpu", "calibration_missing"),
+        (INT8 | {"tool": "enginefarm"}, "onnxruntime@cpu", "precision_tool"),
+        ({"kind": "fp16", "method": "minmax"}, "onnxruntime@cpu", "precision_option_unused"),
+        ({"kind": "fp16", "per_channel": False}, "onnxruntime@cpu", "precision_option_unused"),
+        ({"exclude": ["a"]}, "onnxruntime@cpu", "precision_option_unused"),
+        ({"calibration": DATA}, "onnxruntime@cpu", "precision_option_unused"),
+        (
+            INT8 | {"method": "minmax", "percentile": 99},
+            "onnxruntime@cpu",
+            "precision_option_unused",
+        ),
+        ({"kind": "bf16"}, "tensorrt-rtx@sm_75", "precision_not_on_architecture"),
+        ({"kind": "bf16"}, "onnxruntime@cpu", "precision_not_on_architecture"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_by_a_code(
+    precision: dict[str, Any], target: str, code: str
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        check_precision(spec(precision, target))
+    assert refused.value.code == code
+    assert refused.value.fix
+
+
+def test_data_that_was_calibrated_with_judges_nothing() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        check_precision(spec(INT8, evaluation=DATA))
+    assert refused.value.code == "calibration_is_evaluation"
+
+
+def test_one_target_without_it_refuses_the_build_and_is_named() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        check_precision(spec({"kind": "bf16"}, "tensorrt-rtx@sm_89", "tensorrt-rtx@sm_75"))
+    assert refused.value.context["target"] == "tensorrt-rtx@sm_75"
+
+
+@pytest.mark.parametrize("wrong", ["int4", "INT8", "", None])
+def test_a_kind_that_there_is_not_is_refused_by_the_words(wrong: object) -> None:
+    with pytest.raises(ValueError, match="precision"):
+        spec({"kind": wrong})

@@ -1,0 +1,1 @@
+"""Models in another precision: cast to half, quantized with calibration data, and judged."""
