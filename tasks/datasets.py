@@ -14,13 +14,12 @@ from enginefarm.errors import InvalidDataset
 from enginefarm.gate import EvaluationMetric
 from enginefarm.nearest import did_you_mean
 from enginefarm.profile_text import shape_text
+from enginefarm.spec import Profile
 from enginefarm.views import TensorView
 
 _WHOLE = re.compile(r"^u?int(8|16|32|64)$")
 # Conversions that lose nothing and are made when the dataset is used.
 _WIDENED = {("int32", "int64"), ("int16", "int32"), ("int16", "int64"), ("float16", "float32")}
-
-
 _ROUNDED = {("float64", "float32")}
 """NumPy's own default: what is lost is far below what ranges are taken to."""
 
@@ -61,6 +60,35 @@ def check_against(
             fix="Save one array for each input, under the input's name.",
             missing=list(missing),
         )
+
+
+def check_within(
+    inputs: Sequence[TensorView], arrays: Sequence[TensorView], profile: Profile
+) -> None:
+    """Check that samples are of sizes that a profile allows: it would else be seen when measured.
+
+    How many samples make a batch is left to the measurement.
+
+    Raises:
+        InvalidDataset: ``dataset_outside_profile``.
+    """
+    known = {array.name: list(array.shape) for array in arrays}
+    for row in inputs:
+        wanted, have = profile.get(row.name), known.get(row.name)
+        if wanted is None or have is None:
+            continue
+        skipped = 0 if len(have) == len(row.shape) + 1 else 1
+        ranges = list(zip(wanted.min, wanted.max, strict=True))[skipped:]
+        for axis, (dim, (low, high)) in enumerate(zip(have[1:], ranges, strict=True), 1):
+            if isinstance(dim, int) and not low <= dim <= high:
+                raise InvalidDataset(
+                    f"Dimension {axis} of array {row.name!r} is {dim}; the profile allows {low} to"
+                    f" {high}.",
+                    code="dataset_outside_profile",
+                    why="The engine takes no other sizes, so it could not be measured on it.",
+                    fix="Widen the profile, or leave these samples out.",
+                    array=row.name,
+                )
 
 
 def _check_labels(

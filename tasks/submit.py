@@ -22,7 +22,7 @@ from storage.ids import new_id
 from storage.models import Build, Job, Model
 from tasks import quotas
 from tasks.admission import check_fixed, check_spec
-from tasks.datasets import check_against
+from tasks.datasets import check_against, check_within
 from tasks.explain import Explainer
 from tasks.farm import Policy
 from tasks.fault_points import reach
@@ -152,6 +152,8 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
         dataset = catalogue.get_dataset(session, tenant_id, spec.evaluation)
         arrays = [TensorView.model_validate(row) for row in dataset.arrays]
         check_against(inputs, arrays, spec.evaluation_metric)
+        for profile in spec.profiles[:1]:  # the one that a dataset is measured under
+            check_within(inputs, arrays, profile)
     require_named(session, tenant_id, spec.gates)
     check_precision(spec)
     if spec.precision.calibration is not None:

@@ -6,8 +6,9 @@ import pytest
 
 from enginefarm.errors import InvalidDataset
 from enginefarm.gate import EvaluationMetric, MetricName
+from enginefarm.spec import ShapeRange
 from enginefarm.views import TensorView
-from tasks.datasets import check_against
+from tasks.datasets import check_against, check_within
 from tests.refused import refused_with
 
 
@@ -63,6 +64,23 @@ def test_what_does_not_feed_them_is_refused_with_what_to_do(
 
     assert caught.value.code == code
     assert said in caught.value.fix + caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("shape", "code"),
+    [
+        ([5, 3, 7], None),
+        ([5, 2, 3, 7], None),
+        ([5, 3, 9], "dataset_outside_profile"),
+        ([5, 9, 3, 7], "dataset_outside_profile"),
+    ],
+    ids=["along", "stacked", "too wide", "too many at once"],
+)
+def test_samples_of_a_size_that_the_profile_does_not_allow_are_refused(
+    shape: list[int | str | None], code: str | None
+) -> None:
+    profile = {"image": ShapeRange(min=[1, 3, 4], opt=[1, 3, 6], max=[2, 3, 8])}
+    assert refused_with(check_within, [IMAGE], [tensor("image", shape)], profile) == code
 
 
 def test_a_single_value_cannot_lie_along_a_dimension_that_is_not_there() -> None:
