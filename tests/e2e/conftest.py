@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import httpx
 import pytest
+
+from localfarm.models import shipped
 
 if TYPE_CHECKING:
     from tests.e2e.parts import Parts
@@ -73,6 +75,21 @@ class RunningFarm:
             timeout=180,
             check=False,
         )
+
+    def built(self, model: str, targets: Sequence[str], *words: str) -> dict[str, Any]:
+        """Submit a shipped model by the command line, wait for its end, and return the build."""
+        named = [part for target in targets for part in ("-t", target)]
+        file = str(shipped(model).file())
+        done = self.cli("submit", file, *named, *words, "--watch", "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+        view: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["data"]
+        return view
+
+    def report(self, view: dict[str, Any], target: str) -> dict[str, Any]:
+        """Return the report of what a build made for a target."""
+        digest = next(row["artifact"] for row in view["targets"] if row["target"] == target)
+        found: dict[str, Any] = json.loads(self.cli("report", digest, "--json").stdout)
+        return found
 
 
 def wait_until(what: str, seconds: float, probe: Callable[[], T | None]) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from localfarm.models import shipped
 from tests.contract.backends.real_inputs import samples
 from tests.e2e.conftest import RunningFarm
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("e2e")]
+pytestmark = pytest.mark.e2e
 MODEL = "magika"
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
 WORDS = (
@@ -33,15 +32,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(folder / f"{name}.npz") for name in ("calibration", "held-out")}
 
 
-def submitted(farm: RunningFarm, *words: str) -> dict[str, Any]:
-    targets = [part for target in TARGETS for part in ("-t", target)]
-    model = str(shipped(MODEL).file())
-    done = farm.cli("submit", model, *targets, *WORDS, *words, "--watch", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    view: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["data"]
-    return view
-
-
 @pytest.fixture(scope="module")
 def asked(data: dict[str, str]) -> tuple[str, ...]:
     return (
@@ -52,13 +42,7 @@ def asked(data: dict[str, str]) -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def built(running_farm: RunningFarm, asked: tuple[str, ...]) -> dict[str, Any]:
-    return submitted(running_farm, *asked)
-
-
-def report(farm: RunningFarm, view: dict[str, Any], target: str) -> dict[str, Any]:
-    digest = next(row["artifact"] for row in view["targets"] if row["target"] == target)
-    found: dict[str, Any] = json.loads(farm.cli("report", digest, "--json").stdout)
-    return found
+    return running_farm.built(MODEL, TARGETS, *WORDS, *asked)
 
 
 def test_one_calibrated_file_serves_every_target(built: dict[str, Any]) -> None:
@@ -75,7 +59,7 @@ def test_one_calibrated_file_serves_every_target(built: dict[str, Any]) -> None:
 def test_the_files_accuracy_is_told_where_the_engine_cannot_be_run_and_apart_where_it_can(
     running_farm: RunningFarm, built: dict[str, Any]
 ) -> None:
-    told = {target: report(running_farm, built, target) for target in TARGETS}
+    told = {target: running_farm.report(built, target) for target in TARGETS}
     for row in told.values():
         assert row["precision"]["recipe"]["kind"] == "int8"
         assert row["precision"]["changed"] > 0
@@ -92,7 +76,9 @@ def test_the_files_accuracy_is_told_where_the_engine_cannot_be_run_and_apart_whe
 def test_the_same_again_is_answered_from_the_cache(
     running_farm: RunningFarm, built: dict[str, Any], asked: tuple[str, ...]
 ) -> None:
-    assert all(row["cached_from"] for row in submitted(running_farm, *asked)["jobs"])
+    assert all(
+        row["cached_from"] for row in running_farm.built(MODEL, TARGETS, *WORDS, *asked)["jobs"]
+    )
 
 
 def test_people_are_told_what_it_cost(running_farm: RunningFarm, built: dict[str, Any]) -> None:

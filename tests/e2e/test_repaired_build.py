@@ -21,28 +21,13 @@ WORDS = (
 )
 
 
-def submitted(farm: RunningFarm, *words: str) -> dict[str, Any]:
-    targets = [part for target in TARGETS for part in ("-t", target)]
-    model = str(shipped(MODEL).file())
-    done = farm.cli("submit", model, *targets, *WORDS, *words, "--watch", "--json")
-    assert done.returncode == 0, done.stdout + done.stderr
-    view: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["data"]
-    return view
-
-
 @pytest.fixture(scope="module")
 def built(running_farm: RunningFarm) -> dict[str, Any]:
-    return submitted(running_farm, "--fix", "sr=16000")
+    return running_farm.built(MODEL, TARGETS, *WORDS, "--fix", "sr=16000")
 
 
 def jobs(view: dict[str, Any], stage: str) -> dict[str, dict[str, Any]]:
     return {row["target"]: row for row in view["jobs"] if row["stage"] == stage}
-
-
-def report(farm: RunningFarm, view: dict[str, Any], target: str) -> dict[str, Any]:
-    digest = next(row["artifact"] for row in view["targets"] if row["target"] == target)
-    found: dict[str, Any] = json.loads(farm.cli("report", digest, "--json").stdout)
-    return found
 
 
 def test_every_target_is_published_and_the_two_gpus_share_one_repair(
@@ -74,13 +59,13 @@ def test_every_target_is_published_and_the_two_gpus_share_one_repair(
 def test_the_report_says_what_was_proven_and_the_original_is_the_measure(
     running_farm: RunningFarm, built: dict[str, Any]
 ) -> None:
-    told = report(running_farm, built, TARGETS[1])
+    told = running_farm.report(built, TARGETS[1])
     assert told["repaired_model"] != told["model"]
     passes = {row["name"]: row for row in told["repair"]["passes"]}
     for name in ("fix-inputs", "fold-constants"):
         assert passes[name]["outcome"] == "applied"
         assert passes[name]["proof"]["max_rel_error"] <= 1e-5
-    measured = report(running_farm, built, TARGETS[0])
+    measured = running_farm.report(built, TARGETS[0])
     outputs = measured["accuracy"]["outputs"]
     assert min(row["cosine"] for row in outputs) > 0.99999
     assert sorted(measured["latency"][0]["shapes"]) == ["input", "state"]
@@ -89,7 +74,7 @@ def test_the_report_says_what_was_proven_and_the_original_is_the_measure(
 def test_the_same_again_is_answered_from_the_cache(
     running_farm: RunningFarm, built: dict[str, Any]
 ) -> None:
-    again = submitted(running_farm, "--fix", "sr=16000")
+    again = running_farm.built(MODEL, TARGETS, *WORDS, "--fix", "sr=16000")
     assert all(row["cached_from"] for row in again["jobs"])
 
 

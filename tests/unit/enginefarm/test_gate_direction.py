@@ -11,6 +11,7 @@ from enginefarm.errors import InvalidRequest
 from enginefarm.gate_direction import require_direction
 from enginefarm.spec import Gate, Metric
 from enginefarm.spec_errors import valid_spec
+from tests.refused import refused_with
 
 HIGHER = {Metric.COSINE, Metric.COSINE_WORST, Metric.SNR_DB, Metric.TOP1_AGREEMENT}
 
@@ -28,7 +29,8 @@ def test_one_bound_is_taken_on_one_side_only(metric: Metric) -> None:
 
 @pytest.mark.parametrize("metric", Metric)
 def test_a_range_may_be_meant(metric: Metric) -> None:
-    require_direction(Gate(metric=metric, at_least=0.5, at_most=0.9))
+    range_of_both = Gate(metric=metric, at_least=0.5, at_most=0.9)
+    assert refused_with(require_direction, range_of_both) is None
 
 
 def test_the_refusal_names_the_direction_that_makes_sense() -> None:

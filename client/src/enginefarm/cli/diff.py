@@ -10,15 +10,14 @@ from typing import Annotated
 import typer
 from pydantic import JsonValue, ValidationError
 
-from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.arguments import is_reference
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.figures import rounded
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.output import Json, print_json, say, stdout
-from enginefarm.cli.session import connect
+from enginefarm.cli.report import reported
 from enginefarm.difference import Changed, Difference, LatencyDifference, Number, difference
-from enginefarm.errors import InvalidRequest, NotFound
+from enginefarm.errors import InvalidRequest
 from enginefarm.report import BuildReport
 
 REPORT = "report.json"
@@ -53,16 +52,8 @@ def _told(ctx: typer.Context, text: str) -> tuple[str, BuildReport]:
     path = Path(text)
     if not is_reference(text) and path.exists():
         return text, _read(path / REPORT if path.is_dir() else path)
-    with connect(ctx) as farm:
-        artifact = farm.artifacts.get(read_digest(text))
-    if artifact.report is None:
-        raise NotFound(
-            f"The farm shows no report of {artifact.digest}.",
-            code="report_missing",
-            why="The key may not read it, or the artifact's report is gone.",
-            fix="Use a key with the scope read or deploy.",
-        )
-    return artifact.digest, artifact.report
+    artifact, told = reported(ctx, text)
+    return artifact.digest, told
 
 
 def _read(path: Path) -> BuildReport:

@@ -43,6 +43,29 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Show what was measured of an artifact."""
+    artifact, told = reported(ctx, digest)
+    if page is not None:
+        page.write_bytes(render(told))
+        remark(f"wrote {page}")
+        return
+    if as_json:
+        print_json(told)
+        return
+    for line in _head(artifact, told):
+        say(line)
+    for grid in _grids(told):
+        say("")
+        stdout().print(grid)
+    for line in _notes(told):
+        say(line)
+
+
+def reported(ctx: typer.Context, digest: str) -> tuple[ArtifactView, BuildReport]:
+    """Return an artifact as the farm shows it, and its report.
+
+    Raises:
+        NotFound: there is none, or the key may not read it (``report_missing``).
+    """
     with connect(ctx) as farm:
         artifact = farm.artifacts.get(read_digest(digest))
     if artifact.report is None:
@@ -52,20 +75,7 @@ def report(
             why="The key may not read it, or the artifact's report is gone.",
             fix="Use a key with the scope read or deploy.",
         )
-    if page is not None:
-        page.write_bytes(render(artifact.report))
-        remark(f"wrote {page}")
-        return
-    if as_json:
-        print_json(artifact.report)
-        return
-    for line in _head(artifact, artifact.report):
-        say(line)
-    for grid in _grids(artifact.report):
-        say("")
-        stdout().print(grid)
-    for line in _notes(artifact.report):
-        say(line)
+    return artifact, artifact.report
 
 
 def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
