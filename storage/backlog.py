@@ -80,6 +80,15 @@ def group_of() -> ColumnElement[str]:
     return func.concat(func.coalesce(Build.api_key_id, ""), "/", campaign)
 
 
+def _place_in_group(waited: ColumnElement[Any], ageing_s: float) -> ColumnElement[int]:
+    level = func.greatest(0, Job.priority - func.floor(waited / ageing_s))
+    bumped = case((Build.bumped_at.is_not(None), 0), else_=1)
+    return func.row_number().over(
+        partition_by=(Job.tenant_id, group_of(), Job.queue),
+        order_by=(bumped, level, Build.created_at, Outbox.id),
+    )
+
+
 def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequence[Row[Any]]:
     """Return the jobs on these queues that may be announced now, some of each group.
 
@@ -91,12 +100,7 @@ def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequ
     fits = or_(Job.peak_bytes.is_(None), Job.peak_bytes <= case(queues, value=Job.queue))
     # Of the build, not of the job: who was asked for first is finished first.
     waited = func.extract("epoch", literal(moment) - Build.created_at)
-    level = func.greatest(0, Job.priority - func.floor(waited / ageing_s))
-    bumped = case((Build.bumped_at.is_not(None), 0), else_=1)
-    place = func.row_number().over(
-        partition_by=(Job.tenant_id, group_of(), Job.queue),
-        order_by=(bumped, level, Build.created_at, Outbox.id),
-    )
+    place = _place_in_group(waited, ageing_s)
     found = (
         select(
             Outbox.id.label("ring"),

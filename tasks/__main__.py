@@ -26,7 +26,8 @@ from tasks.reconciler import reconcile
 from tasks.settings import ControlSettings
 from tasks.settle import settle_due
 from tasks.sweep import Sweeper
-from tasks.verify_uploads import tidy, verify_due
+from tasks.tidy_uploads import tidy
+from tasks.verify_uploads import verify_due
 
 LOOPS = ("dispatcher", "publisher", "reconciler", "intake")
 _ALIVE_WITHIN_S = 60.0

@@ -39,7 +39,7 @@ from tasks.model_files import (
     require_referenced,
 )
 from tasks.model_uploads import MEDIA_TYPE
-from tasks.part_plan import folder, place
+from tasks.part_plan import place
 from tasks.upload_failures import (
     MOST_ATTEMPTS,
     UNREAD,
@@ -170,23 +170,6 @@ def _is_unread_for_long(work: _Work) -> bool:
         with suppress(_NotOursError):
             work.hold(unread_since=since)
     return now() - since >= timedelta(seconds=work.farm.policy.reader_patience_s)
-
-
-def tidy(farm: Farm) -> int:
-    """Give up what nobody goes on with, and remove from the bucket what has ended."""
-    before = now() - timedelta(seconds=farm.policy.upload_grace_s)
-    with farm.database.transaction() as session:
-        given_up = uploads.give_up(session, before)
-        ended = uploads.to_clear(session)
-        uploads.forget(session, before)
-    for upload_id in ended:
-        farm.objects.parts.clear(folder(upload_id))
-        reach("verify.cleared")
-        with farm.database.transaction() as session:
-            uploads.cleared(session, upload_id)
-    if given_up:
-        _log.info("uploads_given_up", count=given_up)
-    return len(ended)
 
 
 def _take_in(work: _Work, reader: Reader, spool: Path | None) -> None:

@@ -35,6 +35,8 @@ LEAST: dict[tuple[str, str], float] = {
 }
 """Cosines that must be met. What int8 costs is for gates to judge; here it must be no nonsense."""
 
+QUICK = {("magika", "fp16"), ("magika", "int8"), ("rapidocr-rec", "int8")}
+"""What `make test` runs; the others take half a minute each and belong to `make soak`."""
 SMALLER = {"fp16": 0.6, "int8": 0.8}
 """The share of the original's bytes; a table of words is looked up, and stays in fp32 in int8."""
 
@@ -84,7 +86,13 @@ def model_of(ran: Ran) -> Path:
     return next(row.path for row in ran.result.outputs if row.role == "model")
 
 
-@pytest.mark.parametrize(("name", "kind"), LEAST)
+CASES = [
+    pytest.param(*case, marks=[] if case in QUICK else [pytest.mark.soak], id="-".join(case))
+    for case in LEAST
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
 def test_a_real_model_in_another_precision_is_near_itself_and_every_backend_builds_it(
     tool: Bench, tmp_path: Path, name: str, kind: str
 ) -> None:

@@ -10,7 +10,8 @@ import httpx
 from enginefarm.digest import digest_of
 from intake.reader import Limits, Reader
 from tasks.farm import Farm
-from tasks.verify_uploads import tidy, verify_due
+from tasks.tidy_uploads import tidy
+from tasks.verify_uploads import verify_due
 
 READER = Reader(Limits(memory_bytes=128 << 20, cpu_s=60, wall_s=120))
 

@@ -31,6 +31,8 @@ def test_a_node_that_enrols_gets_its_queues_and_is_listed(api: Served) -> None:
 
     assert node.enrolled.queues == [
         "benchmark.cpu",
+        "calibrate.cpu",
+        "cast.cpu",
         "check.cpu",
         "compile.cpu",
         "repair.cpu",

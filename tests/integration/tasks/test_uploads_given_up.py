@@ -16,7 +16,8 @@ from storage.models import Upload
 from tasks import model_uploads
 from tasks.farm import Farm
 from tasks.part_plan import folder
-from tasks.verify_uploads import tidy, verify_due
+from tasks.tidy_uploads import tidy
+from tasks.verify_uploads import verify_due
 from tests.integration.tasks.parts_waiting import (
     FILES,
     LIMITS,

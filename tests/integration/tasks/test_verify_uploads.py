@@ -22,7 +22,8 @@ from storage.objects import S3Objects
 from storage.parts import S3Parts
 from tasks import model_uploads, verify_uploads
 from tasks.farm import Farm
-from tasks.verify_uploads import tidy, verify_due
+from tasks.tidy_uploads import tidy
+from tasks.verify_uploads import verify_due
 from tests.integration.tasks.parts_waiting import (
     FILES,
     LIMITS,

@@ -60,6 +60,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "/openapi.json",
         "See what each option may be with: enginefarm submit --help",
     ),
+    "memory_not_served": (
+        "wait_for_node",
+        "Reduce the profile's max, start a node with more memory, or add --wait-for-node 10m.",
+    ),
     "missing_field": (
         "/openapi.json",
         "See what each option may be with: enginefarm submit --help",

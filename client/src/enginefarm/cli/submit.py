@@ -56,12 +56,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked: dict[str, JsonValue] = {
-        **_built(target, profile or []),
-        **_rewritten(option or [], fix or [], allow or [], precision),
-        **gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or []),
-        **_circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node),
-    }
+    asked = _built(target, profile or [])
+    asked |= _rewritten(option or [], fix or [], allow or [], precision)
+    asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
+    asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     _refuse_early(asked, model, [evaluation, calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, model, name, evaluation, settings_of(ctx).cache)
