@@ -135,7 +135,7 @@ def test_what_was_sent_before_it_stopped_is_not_sent_again(
         for number in file.received
     )
     assert counted[0] > arrived
-    assert resumed == [(arrived, local.size)]
+    assert resumed == ([(arrived, local.size)] if arrived else [])
     assert view.digest == local.digest
     assert [row.id for row in rows(api)] == [left.id]
     assert counted[-1] == local.size
