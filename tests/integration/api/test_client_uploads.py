@@ -115,7 +115,7 @@ def test_what_was_sent_before_it_stopped_is_not_sent_again(
             raise Interrupted
 
     counted: list[int] = []
-    resumed: list[tuple[int, ...]] = []
+    resumed: list[tuple[int, int]] = []
     with client_of(api) as farm:
         with pytest.raises(Interrupted):
             farm.models.upload(local, sent=stop, remember=tmp_path)
@@ -125,7 +125,7 @@ def test_what_was_sent_before_it_stopped_is_not_sent_again(
             local,
             sent=lambda done, _total: counted.append(done),
             remember=tmp_path,
-            resumed=lambda *told: resumed.append(told),
+            resumed=lambda there, total: resumed.append((there, total)),
         )
 
     assert left.state is UploadState.OPEN
@@ -135,7 +135,9 @@ def test_what_was_sent_before_it_stopped_is_not_sent_again(
         for number in file.received
     )
     assert counted[0] > arrived
-    assert resumed == ([(arrived, local.size)] if arrived else [])
+    # A part that was on its way when it stopped may have come since.
+    assert max((there for there, _ in resumed), default=0) >= arrived
+    assert {total for _, total in resumed} <= {local.size}
     assert view.digest == local.digest
     assert [row.id for row in rows(api)] == [left.id]
     assert counted[-1] == local.size
