@@ -209,6 +209,7 @@ def broker(valkey_url: str) -> Iterator[redis.Redis]:
     client = redis.Redis.from_url(valkey_url)
     client.flushdb()
     yield client
+    client.flushdb()  # a node of another test would hear what was sent
     client.close()
 
 
