@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.precision import STAGES, PrecisionKind
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
 from tasks.routing import PRECISION_TOOL, serves
+from tasks.twin import Twin, twin_kind
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -36,7 +38,8 @@ class TargetPlan:
 
     ``version`` is None while no live node serves the target: then all stages are planned, and
     planned again when a node has come. ``tool_version`` is that of the tool that writes the model
-    in the precision that is asked for. ``reason`` says why nothing is measured.
+    in the precision that is asked for. ``reason`` says why nothing is measured. ``twin`` is what
+    the engine is measured against, where it is in another precision.
     """
 
     target: Target
@@ -45,10 +48,23 @@ class TargetPlan:
     measured: bool
     reason: str | None
     tool_version: str | None = None
+    twin: Twin | None = None
 
-    def version_of(self, stage: Stage) -> str | None:
+    @property
+    def steps(self) -> list[tuple[Stage, PrecisionKind | None]]:
+        """Every stage in its order, and whether it is one of the twin, and in which precision."""
+        steps: list[tuple[Stage, PrecisionKind | None]] = []
+        for stage in self.stages:
+            if stage is Stage.BENCHMARK and self.twin is not None:
+                steps += [(row, self.twin.kind) for row in self.twin.stages]
+            steps.append((stage, None))
+        return steps
+
+    def version_of(self, stage: Stage, twin: PrecisionKind | None = None) -> str | None:
         """Return the version that a stage's key names."""
-        return self.tool_version if stage in PRECISION_STAGES else self.version
+        if stage not in PRECISION_STAGES:
+            return self.version
+        return self.twin.tool_version if twin and self.twin else self.tool_version
 
 
 def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> TargetPlan:
@@ -72,17 +88,29 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     if version is None:
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
-        return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+        twin = _twin(spec, target, None)
+        return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
     if Stage.BENCHMARK not in stages:
         return TargetPlan(
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
         )
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
-        return TargetPlan(target, version, stages, measured=True, reason=None, tool_version=tool)
+        return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, nodes))
     reason = unmeasured_reason(nodes, target)
     _refuse_unmeasurable(spec.gates, target, reason)
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _twin(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode] | None) -> Twin | None:
+    """Decide the twin; while nobody is there (None) it is the one that somebody may make."""
+    if spec.precision.stage is None:
+        return None
+    kind = twin_kind(spec.precision.kind, target)
+    if kind is PrecisionKind.AS_IS or nodes is None:
+        return Twin(kind)
+    tool = newest_tool(nodes, STAGES[kind])
+    return Twin(kind, tool) if tool is not None else Twin(PrecisionKind.AS_IS)
 
 
 def _stages(
@@ -182,7 +210,8 @@ def waits_for_measure(spec: BuildSpec, target: Target) -> bool:
 
 def _needs_measure(gate: Gate, target: Target) -> bool:
     applies = gate.target is None or gate.target == target
-    return applies and gate.metric not in _MEASURED_AT_COMPILE
+    elsewhere = gate.metric in _MEASURED_AT_COMPILE or gate.metric.of_model_file
+    return applies and not elsewhere
 
 
 def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:

@@ -9,7 +9,7 @@ from enginefarm.spec import BuildSpec
 from enginefarm.target import Target
 
 _OF_INT8 = ("method", "percentile", "per_channel")
-_OF_ANY = ("tool", "op_types", "exclude", "calibration", "samples")
+_OF_ANY = ("tool", "op_types", "exclude", "calibration", "samples", "min_cosine", "on_slower")
 _NO_BF16 = frozenset({"onnxruntime@cpu"})
 """Targets without kernels in bf16."""
 

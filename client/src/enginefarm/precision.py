@@ -37,6 +37,13 @@ class PrecisionTool(StrEnum):
     ONNXRUNTIME = "onnxruntime"
 
 
+class OnSlower(StrEnum):
+    """What becomes of an engine that is not faster than it would be without the precision."""
+
+    QUARANTINE = "quarantine"
+    PUBLISH = "publish"
+
+
 class CalibrationMethod(StrEnum):
     """How the range of a tensor follows from the values that were seen of it.
 
@@ -67,6 +74,9 @@ QUANTIZED_OPS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """What is quantized unless the build names its operators: what has int8 kernels everywhere."""
 DEFAULT_METHOD = CalibrationMethod.PERCENTILE
 DEFAULT_PERCENTILE = 99.99
+LEAST_COSINES = {PrecisionKind.FP16: 0.999}
+LEAST_COSINE = 0.99
+"""The cosine below which an output has lost too much, of a kind that has no number of its own."""
 ENOUGH_SAMPLES = 512
 """Fewer samples than this are warned of."""
 FEWEST_SAMPLES = 8
@@ -100,11 +110,24 @@ class Precision(BaseModel):
     samples: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="Use the first so many samples; absent: all."
     )
+    min_cosine: Annotated[Real, Field(ge=-1, le=1)] | None = Field(
+        default=None, description="What each output must reach, or the verdict is regression."
+    )
+    on_slower: OnSlower | None = Field(
+        default=None, description="Whether an engine that is not faster than its twin goes out."
+    )
 
     @property
     def stage(self) -> Stage | None:
         """The stage that makes it; None where nothing is to be made."""
         return STAGES.get(self.kind)
+
+    @property
+    def least_cosine(self) -> float:
+        """The cosine that each output must reach."""
+        if self.min_cosine is not None:
+            return self.min_cosine
+        return LEAST_COSINES.get(self.kind, LEAST_COSINE)
 
     @property
     def recipe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Reports: repairs, precision, accuracy and latency as data, schema version 4.
+"""Reports: repairs, precision, accuracy and latency as data, schema version 5.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
@@ -6,7 +6,7 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms.
+histograms; schema 4 had no ``precision_verdict``.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.spec import Profile
 from enginefarm.target import Target
+from enginefarm.verdict_report import VerdictReport
 
-REPORT_SCHEMA = 4
+REPORT_SCHEMA = 5
 
 
 class _Data(BaseModel):
@@ -149,6 +150,9 @@ class BuildReport(_Data):
     )
     precision: PrecisionReport | None = Field(
         default=None, description="Absent where the model was built in the precision it came in."
+    )
+    precision_verdict: VerdictReport | None = Field(
+        default=None, description="Whether the precision is worth it; absent where none was asked."
     )
     findings: Annotated[list[Finding], Field(max_length=MAX_FINDINGS)] = Field(
         default=[], description="The first of what the check found and let pass."

@@ -6,7 +6,7 @@ import base64
 import hashlib
 
 from enginefarm.report import BuildReport
-from enginefarm.report_page import sections
+from enginefarm.report_page import precision, sections
 from enginefarm.report_page.markup import Markup, tag
 
 STYLE = """
@@ -46,6 +46,8 @@ def render(report: BuildReport) -> bytes:
         "body",
         sections.head(report),
         sections.gates(report),
+        precision.verdict(report),
+        precision.precision(report),
         sections.accuracy(report),
         sections.latency(report),
         sections.changes(report),
