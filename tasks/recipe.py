@@ -16,7 +16,7 @@ from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
-CHECK_RULES = 4
+CHECK_RULES = 5
 """Raised whenever the rules of the check change: what an older check found is then asked anew."""
 PRECISION_RULES = 1
 """Raised whenever a model would be cast, calibrated or judged otherwise than before."""

@@ -122,6 +122,9 @@ class RepairOptions(_Strict):
     drop_defaults: bool = Field(
         default=False, description="Take inputs that have default values for weights."
     )
+    narrow_int64: bool = Field(
+        default=False, description="Keep int64 constants whose values fit as int32."
+    )
     keep_outputs: list[Name] = Field(
         default=[], description="The only outputs that are wanted; empty: all."
     )
@@ -130,7 +133,7 @@ class RepairOptions(_Strict):
     def asks(self) -> bool:
         """Whether something is asked for that cannot be had without the stage."""
         asked = (self.fix_inputs, self.allow, self.prune_unused, self.drop_defaults)
-        return any(asked) or bool(self.keep_outputs)
+        return any(asked) or self.narrow_int64 or bool(self.keep_outputs)
 
     @model_validator(mode="after")
     def _none_asks_for_nothing(self) -> Self:
