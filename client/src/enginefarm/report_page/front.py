@@ -68,7 +68,7 @@ def _plot(
     front = sorted((cost, near) for cost, near, row in points if row.on_front)
     line = " ".join(f"{place(x)},{place(y)}" for x, y in (at(*each) for each in front))
     if len(front) > 1:
-        parts.append(tag("polyline", points=line, class_="mid"))
+        parts.append(tag("polyline", points=Markup(line), class_="mid"))
     for cost, near, row in points:
         x, y = at(cost, near)
         size = "6" if row.number == chosen else "4"
