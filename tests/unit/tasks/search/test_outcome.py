@@ -81,3 +81,10 @@ def test_what_is_required_is_a_gate_of_each_candidate_as_far_as_it_can_be_judged
         *("cosine", "latency_p99_ms", "engine_bytes"),
     ]
     assert [row.metric for row in outcome.gates_of(asked, measured=False)] == ["engine_bytes"]
+
+
+def test_what_is_not_released_cannot_be_chosen_however_good_it_is() -> None:
+    report = reports.report(outputs=[reports.output(cosine=0.999)])
+    found = outcome.read(spec(), report, ARTIFACT, ArtifactState.QUARANTINED)
+    assert found.accurate
+    assert not found.met
