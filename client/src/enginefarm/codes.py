@@ -253,6 +253,7 @@ _CODES: dict[str, str] = {
     "unknown_model": "There is no such model for this tenant.",
     "unknown_output": "There is no such output.",
     "unknown_parameter": "The path has no such query parameter.",
+    "unknown_search": "There is no such search for this tenant.",
     "unknown_tenant": "There is no tenant of that name.",
     "unreadable_request": "The request cannot be read.",
     "unsupported_architecture": "The backend cannot build for this architecture.",
