@@ -73,6 +73,10 @@ class NodeSettings(BaseSettings):
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(
         default=None, description="Most memory of one job, where the farm names no limit."
     )
+    modelopt_python: Path | None = Field(
+        default=None,
+        description="The python of an environment with NVIDIA ModelOpt; absent: the node has none.",
+    )
     node_grace_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0,
         description="When told to stop: how long its jobs may go on before they are handed back.",
@@ -80,6 +84,13 @@ class NodeSettings(BaseSettings):
     enrol_timeout_s: float = Field(
         default=300.0, description="How long a starting node waits for the farm."
     )
+
+    @property
+    def pythons(self) -> dict[str, Path]:
+        """The pythons of tools that have an environment of their own, by the tool's name."""
+        # Not resolved: the link is what makes it the python of its environment.
+        python = self.modelopt_python
+        return {} if python is None else {"modelopt": python.absolute()}
 
     @field_validator("stages", mode="before")
     @classmethod

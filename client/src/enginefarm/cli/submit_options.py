@@ -77,14 +77,14 @@ Kind = Annotated[
     PrecisionKind,
     typer.Option(
         "--precision",
-        metavar="as-is|fp16|bf16|int8",
+        metavar="as-is|fp16|bf16|int8|fp8|int4",
         help="What the engine computes with; finer with --option precision.method=entropy.",
     ),
 ]
 Calibration = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE|DIGEST", help="An .npz file to take int8 ranges from, or a dataset's digest."
+        metavar="FILE|DIGEST", help="An .npz file to take ranges from, or a dataset's digest."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
