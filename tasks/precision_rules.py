@@ -19,7 +19,7 @@ from enginefarm.preflight.tables import capabilities_of
 from enginefarm.spec import BuildSpec
 from enginefarm.target import Target
 
-_OF_METHOD = ("method", "percentile", "per_channel", "block_size")
+_OF_METHOD = ("method", "percentile", "per_channel", "block_size", "sensitivity")
 _OF_ANY = ("tool", "op_types", "exclude", "calibration", "samples")
 _NO_KERNELS = frozenset(
     {(PrecisionKind.BF16, "onnxruntime@cpu"), (PrecisionKind.FP8, "onnxruntime@cpu")}
@@ -115,7 +115,8 @@ def _heard(asked: Precision) -> set[str]:
         heard.add("percentile")
     if heard and asked.maker is PrecisionTool.ONNXRUNTIME:
         heard.add("per_channel")
-    return heard | ({"block_size"} if asked.kind is PrecisionKind.INT4 else set())
+    special = {PrecisionKind.INT8: {"sensitivity"}, PrecisionKind.INT4: {"block_size"}}
+    return heard | special.get(asked.kind, set())
 
 
 def _how(asked: Precision) -> str:

@@ -36,6 +36,9 @@ CHILD_VARIABLES = (
 )
 
 
+TOOL_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")
+
+
 def default_node_name() -> str:
     """Return the machine's name in the alphabet of node names."""
     name = re.sub(r"[^a-z0-9._-]+", "-", socket.gethostname().lower()).strip("-._")
@@ -67,7 +70,7 @@ class NodeSettings(BaseSettings):
     slots: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1, description="Jobs that this node runs at one time."
     )
-    job_log_bytes: Annotated[int, Field(ge=4096)] = Field(
+    job_log_bytes: Annotated[int, Field(ge=4096, le=32 * MIB)] = Field(
         default=8 * MIB, description="How much of a job's log is kept."
     )
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(
@@ -107,4 +110,16 @@ def child_environment(scratch: Path) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
+    }
+
+
+def tool_environment(folder: Path) -> dict[str, str]:
+    """Return what a tool's own python may see: nothing of the farm, and nothing that varies."""
+    kept = {name: os.environ[name] for name in TOOL_VARIABLES if name in os.environ}
+    return kept | {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
+        "PYTHONUNBUFFERED": "1",
+        "TQDM_DISABLE": "1",
     }

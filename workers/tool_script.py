@@ -1,4 +1,4 @@
-"""How a tool with an environment of its own is started: its script, and what it may see.
+"""How a tool with an environment of its own is started, and which versions it has.
 
 Light: the node's probe asks for versions before any runtime is imported.
 """
@@ -10,20 +10,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from workers.settings import tool_environment
+
 SCRIPT = Path(__file__).resolve().parent / "precision" / "tools" / "modelopt_script.py"
 _TIMEOUT_S = 120
-_SEEN = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")
-
-
-def environment(folder: Path, ours: Mapping[str, str]) -> dict[str, str]:
-    """Return what the script may see: nothing of the farm, and nothing that differs by run."""
-    return {name: ours[name] for name in _SEEN if name in ours} | {
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
-        "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
-        "PYTHONUNBUFFERED": "1",
-        "TQDM_DISABLE": "1",
-    }
 
 
 def ask_versions(python: Path, *, importing: bool = False) -> dict[str, str]:
@@ -38,7 +28,7 @@ def ask_versions(python: Path, *, importing: bool = False) -> dict[str, str]:
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,
-        env=environment(Path("/"), {}),
+        env=tool_environment(Path("/")),
     )
     found: dict[str, str] = json.loads(done.stdout.strip().splitlines()[-1])
     return found

@@ -116,6 +116,8 @@ DEFAULT_BLOCK = 128
 """Values of a weight in a row that share a scale in int4."""
 ENOUGH_SAMPLES = 512
 """Fewer samples than this are warned of."""
+LAYERS_TRIED = 32
+"""How many layers are tried one at a time where it is only asked what they cost."""
 FEWEST_SAMPLES = 8
 """Fewer than this are refused where nothing held out judges what comes of them."""
 
@@ -153,6 +155,12 @@ class Precision(BaseModel):
     )
     samples: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="Use the first so many samples; absent: all."
+    )
+
+    sensitivity: bool | Annotated[Whole, Field(ge=0, le=512)] | None = Field(
+        default=None,
+        description="Say what each layer costs in int8; a number: so many are tried one at a time,"
+        " the others are estimated.",
     )
 
     @property
@@ -201,4 +209,13 @@ class Precision(BaseModel):
             made["percentile"] = self.percentile or DEFAULT_PERCENTILE
         if self.kind is PrecisionKind.INT4:
             made["block_size"] = self.block_size or DEFAULT_BLOCK
+        if self.tried is not None:
+            made["sensitivity"] = self.tried
         return made
+
+    @property
+    def tried(self) -> int | None:
+        """How many layers are tried one at a time; None where it is not asked what they cost."""
+        if isinstance(self.sensitivity, bool):
+            return LAYERS_TRIED if self.sensitivity else None
+        return self.sensitivity

@@ -1,4 +1,4 @@
-"""Reports: repairs, precision, accuracy and latency as data, schema version 4.
+"""Reports: repairs, precision, accuracy and latency as data, schema version 5.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
@@ -6,7 +6,7 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms.
+histograms; schema 4 had no ``precision.sensitivity``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from enginefarm.repair_report import RepairReport
 from enginefarm.spec import Profile
 from enginefarm.target import Target
 
-REPORT_SCHEMA = 4
+REPORT_SCHEMA = 5
 
 
 class _Data(BaseModel):

@@ -19,6 +19,7 @@ from enginefarm.errors import JobFailed
 from enginefarm.model_file import scan_model
 from enginefarm.precision import Precision, PrecisionTool
 from enginefarm.precision_report import PrecisionRecipe
+from enginefarm.sensitivity_report import SensitivityReport
 from tests.contract.precision.environment import modelopt_python
 from tests.unit.workers.precision.made import (
     CALIBRATION,
@@ -156,6 +157,16 @@ def test_nothing_to_change_is_said_to_be_nothing(bench: Bench) -> None:
     with pytest.raises(JobFailed) as refused:
         bench.changed(exclude=["*"])
     assert refused.value.code == "precision_without_effect"
+
+
+def test_an_int8_model_says_what_its_layers_cost(bench: Bench) -> None:
+    if bench.kind != "int8":
+        assert bench.changed().sensitivity is None
+        return
+    told = bench.changed(sensitivity=2).sensitivity
+    assert isinstance(told, SensitivityReport)
+    assert {row.node for row in told.layers} >= {"first", "second", "third"}
+    assert told.tried == 2
 
 
 def test_another_version_than_the_key_names_does_not_answer(bench: Bench) -> None:

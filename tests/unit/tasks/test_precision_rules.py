@@ -31,7 +31,10 @@ def spec(precision: dict[str, Any], *targets: str, **fields: object) -> BuildSpe
         ({"kind": "bf16"}, ["tensorrt-rtx@sm_86"]),
         (INT8 | {"method": "percentile", "percentile": 99.9}, ["tensorrt-rtx@sm_86"]),
         (INT8 | {"percentile": 99.9}, ["onnxruntime@cpu", "tensorrt-rtx@sm_75"]),
-        (INT8 | MODELOPT | {"method": "entropy"}, ["onnxruntime@cpu", "tensorrt-rtx@sm_86"]),
+        (
+            INT8 | MODELOPT | {"method": "entropy", "sensitivity": 4},
+            ["onnxruntime@cpu", "tensorrt-rtx@sm_86"],
+        ),
         (MODELOPT | {"kind": "bf16", "op_types": ["Conv"]}, ["tensorrt-rtx@sm_89"]),
         (FP8, ["tensorrt-rtx@sm_89", "tensorrt-rtx@sm_120"]),
         (FP8 | {"method": "entropy", "op_types": ["MatMul"]}, ["tensorrt-rtx@sm_89"]),
@@ -52,6 +55,7 @@ def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list
         (INT8 | {"tool": "enginefarm"}, "onnxruntime@cpu", "precision_tool"),
         ({"kind": "fp16", "method": "minmax"}, "onnxruntime@cpu", "precision_option_unused"),
         ({"kind": "fp16", "per_channel": False}, "onnxruntime@cpu", "precision_option_unused"),
+        ({"kind": "fp16", "sensitivity": True}, "onnxruntime@cpu", "precision_option_unused"),
         ({"exclude": ["a"]}, "onnxruntime@cpu", "precision_option_unused"),
         ({"calibration": DATA}, "onnxruntime@cpu", "precision_option_unused"),
         (
@@ -78,6 +82,7 @@ def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list
         (INT8 | MODELOPT | {"per_channel": True}, "onnxruntime@cpu", "precision_option_unused"),
         (INT8 | MODELOPT | {"percentile": 99.9}, "onnxruntime@cpu", "precision_option_unused"),
         (INT8 | {"block_size": 32}, "onnxruntime@cpu", "precision_option_unused"),
+        (FP8 | {"sensitivity": True}, "tensorrt-rtx@sm_89", "precision_option_unused"),
         ({"kind": "fp16", "block_size": 32}, "onnxruntime@cpu", "precision_option_unused"),
     ],
 )

@@ -108,9 +108,7 @@ def told_quantized(
     before: onnx.ModelProto, made: onnx.ModelProto, recipe: PrecisionRecipe, choice: Choice
 ) -> Changed:
     """Return a quantized model, with what of it is quantized and what is not."""
-    loaded = {e for row in made.graph.node if row.op_type == "DequantizeLinear" for e in row.output}
-    names = {row.name for row in before.graph.node}
-    into = {row.name for row in made.graph.node if row.name in names and loaded & set(row.input)}
+    into = quantized_names(before.graph, made.graph)
     if not into or not _has(made.graph, _NUMBERS[recipe.kind]):
         said = f"The tool put none of {len(choice.able)} nodes in {TYPES[recipe.kind]}."
         raise refusals.nothing_changed(recipe.kind, said)
@@ -120,6 +118,13 @@ def told_quantized(
         if row.name in choice.able - into
     ]
     return Changed(made, None, _computing(before.graph), len(into), kept)
+
+
+def quantized_names(before: onnx.GraphProto, made: onnx.GraphProto) -> set[str]:
+    """Return the names of the nodes of ``before`` that read what is quantized in ``made``."""
+    loaded = {e for row in made.node if row.op_type == "DequantizeLinear" for e in row.output}
+    names = {row.name for row in before.node}
+    return {row.name for row in made.node if row.name in names and loaded & set(row.input)}
 
 
 def _has(graph: onnx.GraphProto, number: int) -> bool:

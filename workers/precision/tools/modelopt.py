@@ -8,12 +8,11 @@ would compute a graph that is half besides otherwise than a GPU does, and nothin
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,17 @@ from workers.precision.changing import Changed, Work, raised
 from workers.precision.quantizing import declare_as
 from workers.precision.rounding import half_interface
 from workers.precision.running import save
+from workers.precision.sensitivity import Bench, sensitivity
 from workers.precision.tidying import constants_as_weights, named
-from workers.precision.tools.choosing import Choice, chosen, told_cast, told_quantized
-from workers.tool_script import SCRIPT, ask_versions, environment, version_of
+from workers.precision.tools.choosing import (
+    Choice,
+    chosen,
+    quantized_names,
+    told_cast,
+    told_quantized,
+)
+from workers.settings import tool_environment
+from workers.tool_script import SCRIPT, ask_versions, version_of
 
 _OPSETS = {
     PrecisionKind.FP16: 13,
@@ -86,8 +93,9 @@ class ModelOpt:
         # As it was before it was raised, which infers shapes as well.
         declare_as(work.model.graph.input, made.graph.input)
         declare_as(work.model.graph.output, made.graph.output)
-        told = told_quantized if recipe.method is not None else told_cast
-        return told(model, made, recipe, choice)
+        if recipe.method is None:
+            return told_cast(model, made, recipe, choice)
+        return _with_costs(work, model, told_quantized(model, made, recipe, choice))
 
     def _made(
         self, work: Work, model: onnx.ModelProto, choice: Choice, folder: Path
@@ -125,7 +133,7 @@ class ModelOpt:
         with subprocess.Popen(
             [str(self.python), "-P", "-s", str(SCRIPT), str(request), str(told)],
             cwd=folder,
-            env=environment(folder, os.environ),
+            env=tool_environment(folder),
             stdin=subprocess.DEVNULL,
         ) as child:
             while child.poll() is None:
@@ -140,6 +148,15 @@ class ModelOpt:
             return found
         alive("calibrating", f"{taken or 0} samples")  # raises where the job was stopped
         return {"memory": True} if child.returncode == -signal.SIGKILL else _ended(child.returncode)
+
+
+def _with_costs(work: Work, model: onnx.ModelProto, found: Changed) -> Changed:
+    """Add what each layer costs, where that is asked for."""
+    if work.recipe.sensitivity is None:
+        return found
+    layers = sorted(quantized_names(model.graph, found.model.graph))
+    bench = Bench(model, found.model, work.few, work.every, work.folder, work.alive)
+    return replace(found, sensitivity=sensitivity(bench, layers, work.recipe.sensitivity))
 
 
 def _ended(status: int) -> dict[str, Any]:
