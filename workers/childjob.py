@@ -37,7 +37,7 @@ class ChildOutput(_Document):
 
 
 class ChildJob(_Document):
-    """One stage to run."""
+    """One stage to run. ``pythons``: those of tools that have an environment of their own."""
 
     stage: Stage
     target: Target
@@ -45,6 +45,7 @@ class ChildJob(_Document):
     inputs: list[ChildInput]
     out: Path
     room: Room = Room()
+    pythons: dict[str, Path] = {}
 
     def one(self, role: str) -> ChildInput | None:
         """Return the input of that role, if there is one."""

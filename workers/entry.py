@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     logs.configure()
     signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
     settings = read_settings(arguments)
-    found = probe_in_child()
+    found = probe_in_child(settings.pythons)
     for name, reason in found.absent.items():
         log.info("backend_absent", backend=name, reason=reason)
     description = node.describe(found, settings.stages, settings.slots, settings.job_memory_bytes)
@@ -172,6 +172,7 @@ def _workshop(
         devices=devices,
         job_log_bytes=settings.job_log_bytes,
         job_memory_bytes=settings.job_memory_bytes,
+        pythons=settings.pythons,
         on_progress=show,
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -67,6 +67,7 @@ class Workshop:
     devices: Sequence[Device]
     job_log_bytes: int
     job_memory_bytes: int | None = None
+    pythons: Mapping[str, Path] = field(default_factory=dict)
     on_progress: OnProgress = lambda _assignment, _progress: None
 
 
@@ -168,6 +169,7 @@ class _Attempt:
             inputs=inputs,
             out=out,
             room=room_of(self._job, self._shop.devices, self._limits.memory_bytes),
+            pythons=dict(self._shop.pythons),
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(

@@ -1,6 +1,7 @@
 """``python -m workers.probe``: print what this machine is and which backends really load, as JSON.
 
-Each backend is tried in a process of its own, so one that crashes while loading is only absent.
+Each backend is tried in a process of its own, so one that crashes while loading is only absent. So
+is a tool that has an environment of its own.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -17,6 +19,7 @@ from tasks.messages import BackendDescription, Device
 from workers import hardware
 from workers.backends.registry import MODULES, open_backend
 from workers.settings import child_environment
+from workers.tool_script import ask_versions, version_of
 
 TIMEOUT_S = 120
 DEVICES: TypeAdapter[list[Device]] = TypeAdapter(list[Device])
@@ -36,13 +39,19 @@ class Probe(BaseModel):
     absent: dict[str, str]
 
 
-def probe() -> Probe:
-    """Look at this machine and try every backend."""
+def probe(pythons: Mapping[str, Path]) -> Probe:
+    """Look at this machine and try every backend, and every tool with a python of its own."""
     devices = hardware.devices()
     found: list[BackendDescription] = []
     absent: dict[str, str] = {}
     for name in MODULES:
         described = _try_backend(name, devices)
+        if isinstance(described, str):
+            absent[name] = described
+        else:
+            found.append(described)
+    for name, python in pythons.items():
+        described = _try_tool(name, python)
         if isinstance(described, str):
             absent[name] = described
         else:
@@ -58,9 +67,10 @@ def probe() -> Probe:
     )
 
 
-def probe_in_child() -> Probe:
+def probe_in_child(pythons: Mapping[str, Path] | None = None) -> Probe:
     """Run this module as a child: the caller stays free of NVML and of runtimes."""
-    return Probe.model_validate_json(_ask([]))
+    named = [f"{name}={python}" for name, python in (pythons or {}).items()]
+    return Probe.model_validate_json(_ask([part for each in named for part in ("--tool", each)]))
 
 
 def _try_backend(name: str, devices: list[Device]) -> BackendDescription | str:
@@ -73,6 +83,17 @@ def _try_backend(name: str, devices: list[Device]) -> BackendDescription | str:
     except subprocess.TimeoutExpired:
         return f"it did not load within {TIMEOUT_S} s"
     return BackendDescription.model_validate_json(said)
+
+
+def _try_tool(name: str, python: Path) -> BackendDescription | str:
+    try:
+        version = version_of(ask_versions(python, importing=True))
+    except subprocess.CalledProcessError as error:
+        lines = str(error.stderr).strip().splitlines()
+        return f"status {error.returncode}: {lines[-1] if lines else 'it said nothing'}"
+    except (OSError, subprocess.TimeoutExpired, ValueError, LookupError) as error:
+        return f"{type(error).__name__}: {error}"
+    return BackendDescription(name=name, version=version, builds=["cpu"], measures=[])
 
 
 def _ask(arguments: list[str]) -> str:
@@ -95,9 +116,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="workers.probe", description=__doc__)
     parser.add_argument("--backend", choices=sorted(MODULES))
     parser.add_argument("--devices", type=DEVICES.validate_json, default=[])
+    parser.add_argument("--tool", action="append", default=[], help="modelopt=PYTHON")
     asked = parser.parse_args(arguments)
     if asked.backend is None:
-        made: BaseModel = probe()
+        named = [each.partition("=") for each in asked.tool]
+        made: BaseModel = probe({name: Path(python) for name, _, python in named})
     else:
         made = open_backend(asked.backend).describe(asked.devices)
     print(made.model_dump_json())  # noqa: T201 - printing is what this is for

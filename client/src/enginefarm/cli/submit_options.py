@@ -77,7 +77,7 @@ Kind = Annotated[
     str,
     typer.Option(
         "--precision",
-        metavar="as-is|fp16|bf16|int8|auto",
+        metavar="as-is|fp16|bf16|int8|fp8|int4|auto",
         help="What the engine computes with; finer with --option precision.method=entropy. auto: "
         "search for the best that meets --require, and follow the search to its end.",
     ),
@@ -102,7 +102,7 @@ Budget = Annotated[
 Calibration = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE|DIGEST", help="An .npz file to take int8 ranges from, or a dataset's digest."
+        metavar="FILE|DIGEST", help="An .npz file to take ranges from, or a dataset's digest."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
