@@ -9,10 +9,12 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from enginefarm.errors import Failure, InvalidRequest
 from tasks.messages import BackendDescription, Device
 from workers import hardware
 from workers.backends.registry import MODULES, open_backend
@@ -36,9 +38,18 @@ class Probe(BaseModel):
     absent: dict[str, str]
 
 
-def probe() -> Probe:
-    """Look at this machine and try every backend."""
-    devices = hardware.devices()
+class _Refused(BaseModel):
+    """A probe that was asked for GPUs that are not here."""
+
+    failure: Failure | None = None
+
+
+REFUSED: TypeAdapter[_Refused] = TypeAdapter(_Refused)
+
+
+def probe(wanted: Sequence[str] = ()) -> Probe:
+    """Look at this machine, at the GPUs that are wanted alone, and try every backend."""
+    devices = hardware.devices(wanted)
     found: list[BackendDescription] = []
     absent: dict[str, str] = {}
     for name in MODULES:
@@ -58,9 +69,22 @@ def probe() -> Probe:
     )
 
 
-def probe_in_child() -> Probe:
-    """Run this module as a child: the caller stays free of NVML and of runtimes."""
-    return Probe.model_validate_json(_ask([]))
+def probe_in_child(wanted: Sequence[str] = ()) -> Probe:
+    """Run this module as a child: the caller stays free of NVML and of runtimes.
+
+    Raises:
+        InvalidRequest: what is wanted names no GPU, or several (code ``device_unknown``).
+    """
+    said = _ask(["--only", *wanted] if wanted else [])
+    refused = REFUSED.validate_json(said)
+    if refused.failure is not None:
+        raise InvalidRequest(
+            refused.failure.message,
+            code=refused.failure.code,
+            why=refused.failure.why,
+            fix=refused.failure.fix,
+        )
+    return Probe.model_validate_json(said)
 
 
 def _try_backend(name: str, devices: list[Device]) -> BackendDescription | str:
@@ -94,10 +118,14 @@ def main(arguments: list[str]) -> int:
     """Print the whole probe, or one backend's description."""
     parser = argparse.ArgumentParser(prog="workers.probe", description=__doc__)
     parser.add_argument("--backend", choices=sorted(MODULES))
+    parser.add_argument("--only", nargs="+", default=[], metavar="GPU")
     parser.add_argument("--devices", type=DEVICES.validate_json, default=[])
     asked = parser.parse_args(arguments)
     if asked.backend is None:
-        made: BaseModel = probe()
+        try:
+            made: BaseModel = probe(asked.only)
+        except InvalidRequest as error:
+            made = _Refused(failure=error.as_failure())
     else:
         made = open_backend(asked.backend).describe(asked.devices)
     print(made.model_dump_json())  # noqa: T201 - printing is what this is for
