@@ -131,6 +131,17 @@ def test_odd_numbers_are_drawn(changed: dict[str, object]) -> None:
     read(page)
 
 
+def test_a_long_measurement_is_drawn_to_its_end() -> None:
+    moments = [{"at_ms": 20.0 * n, "p50": 18.5, "max": 19.5} for n in range(240)]
+    page = render(reports.report(latency=[reports.latency(over_time=moments)])).decode()
+    lines = re.findall(r'<polyline points="([^"]*)"', page)
+    assert len(lines) == 2
+    for line in lines:
+        # A drawing program drops the whole line for one point that it cannot read.
+        assert all(re.fullmatch(r"[\d.]+,[\d.]+", point) for point in line.split())
+        assert len(line.split()) == 240
+
+
 def test_a_page_of_very_many_outputs_stays_bounded() -> None:
     page = render(reports.report(outputs=[reports.output(f"y{n}") for n in range(3000)]))
     assert len(page) < 400_000

@@ -67,7 +67,7 @@ def over_time(moments: Sequence[Moment]) -> Markup:
             f"{_at(floor - (floor - TOP) * min(value / top, 1.0))}"
             for moment, value in zip(moments, values, strict=True)
         )
-        return tag("polyline", points=points, class_=kind)
+        return tag("polyline", points=Markup(points), class_=kind)
 
     lines = [
         line([moment.max for moment in moments], "slow"),
