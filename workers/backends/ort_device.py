@@ -97,6 +97,10 @@ class OrtDeviceRunner:
         found: list[Array] = [value.numpy() for value in self._values[len(self._inputs) :]]
         return found
 
+    def host_outputs(self) -> list[int]:
+        """Return where the outputs of the last run lie in the host's pinned memory."""
+        return [row.host for row in self._outputs]
+
     def _bind_input(self, name: str, array: Array) -> _Buffer:
         if array.dtype.kind not in NUMBERS:
             raise NotOnDevice(f"the input {name} is of type {array.dtype}")

@@ -41,6 +41,7 @@ class _Data(BaseModel):
 Milliseconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 
+TAINTED = "tainted_measurement"
 MAX_MOMENTS = 240
 MAX_KEPT_RUNS = 512
 MAX_FINDINGS = 100
@@ -151,6 +152,11 @@ class BuildReport(_Data):
     measure_machine: Machine | None = None
     versions: dict[str, str] = {}
     gates: list[GateVerdict] = []
+
+    @property
+    def measurement_labels(self) -> list[str]:
+        """What the manifest warns of: :data:`TAINTED` if a latency cannot be relied on."""
+        return [TAINTED] if any(row.trust and row.trust.tainted for row in self.latency) else []
 
 
 class GateVerdict(_Data):

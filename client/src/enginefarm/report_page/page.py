@@ -8,6 +8,7 @@ import hashlib
 from enginefarm.report import BuildReport
 from enginefarm.report_page import sections
 from enginefarm.report_page.markup import Markup, tag
+from enginefarm.report_page.measuring import measuring
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -48,6 +49,7 @@ def render(report: BuildReport) -> bytes:
         sections.gates(report),
         sections.accuracy(report),
         sections.latency(report),
+        measuring(report),
         sections.changes(report),
         sections.findings(report),
         sections.machines(report),
