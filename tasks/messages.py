@@ -38,6 +38,9 @@ AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
 Token = Annotated[str, StringConstraints(max_length=200)]
 """The token of a lease, as the farm gave it; a bound also refuses what is no text."""
 
+MOST_FILES = 4096
+"""Files in one message: more than a model may have, and a bound on what a message may ask for."""
+
 
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -260,7 +263,7 @@ class UploadsRequest(_Message):
 
     attempt: AttemptNumber
     lease_token: Token
-    files: list[OutputFile]
+    files: Annotated[list[OutputFile], Field(max_length=MOST_FILES)]
 
 
 class UploadSlot(_Reply):
@@ -283,7 +286,7 @@ class FinishRequest(_Message):
     attempt: AttemptNumber
     lease_token: Token
     state: JobState
-    outputs: list[OutputFile] = []
+    outputs: Annotated[list[OutputFile], Field(max_length=MOST_FILES)] = []
     facts: dict[str, Any] = Field(
         default_factory=dict, description="What the stage found: a report fragment, as JSON."
     )

@@ -98,7 +98,7 @@ class NodeSettings(BaseSettings):
         description="How often a measurement on a GPU that cannot be relied on is made, before it"
         " is published as tainted.",
     )
-    job_log_bytes: Annotated[int, Field(ge=4096)] = Field(
+    job_log_bytes: Annotated[int, Field(ge=4096, le=32 * MIB)] = Field(
         default=8 * MIB, description="How much of a job's log is kept."
     )
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(

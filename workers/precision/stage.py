@@ -64,6 +64,7 @@ def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
         changed = run.changed()
         files = run.written(changed)
         accuracy, reason = run.accuracy(changed)
+        cost = changed.sensitivity
         report = PrecisionReport(
             recipe=run.recipe,
             nodes=changed.nodes,
@@ -75,6 +76,8 @@ def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
             labels=run.labels(),
             model_accuracy=accuracy,
             model_accuracy_reason=reason,
+            sensitivity=None if isinstance(cost, str) else cost,
+            sensitivity_reason=cost if isinstance(cost, str) else None,
             model_bytes=sum(row.path.stat().st_size for row in files),
             seconds=time.monotonic() - began,
         )

@@ -7,6 +7,7 @@ import hashlib
 
 from enginefarm.report import BuildReport
 from enginefarm.report_page import sections
+from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
 from enginefarm.report_page.measuring import measuring
 
@@ -48,6 +49,7 @@ def render(report: BuildReport) -> bytes:
         sections.head(report),
         sections.gates(report),
         sections.accuracy(report),
+        layers(report),
         sections.latency(report),
         measuring(report),
         sections.changes(report),
