@@ -20,14 +20,12 @@ from enginefarm.target import Target
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
-BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
-"""The codes of attempts without a bucket that answers, and without room on the node."""
+BUCKET_AWAY, SCRATCH_FULL, DEVICE_BUSY = "bucket_away", "scratch_full", "device_busy"
+"""The codes of attempts without a bucket that answers, without room on the node, without a GPU."""
 INPUT_UNAVAILABLE = "input_unavailable"
 """The code of an attempt for which an input does not come, or not as it should be."""
-
 MEMORY_LIMIT, OUT_OF_MEMORY = "memory_limit", "out_of_memory"
 """The codes of attempts that had too little memory: for a job by the node's rule, or at all."""
-
 FARM_AWAY = "farm_was_away"
 """The code of an attempt whose lease ran out while the control plane itself was away."""
 
@@ -84,7 +82,7 @@ class Ring(_Message):
 
 
 class Device(_Message):
-    """A device of a node. ``arch`` is ``cpu`` or ``sm_NN``."""
+    """A device, ``cpu`` or ``sm_NN``; a MIG instance has a ``card``, what is out a ``fault``."""
 
     arch: str
     name: str
@@ -92,6 +90,10 @@ class Device(_Message):
     memory_bytes: Whole | None = None
     driver: str | None = None
     cuda: str | None = None
+    card: str | None = None
+    ecc: bool | None = None
+    persistence: bool | None = None
+    fault: str | None = None
 
 
 class BackendDescription(_Message):
@@ -101,6 +103,7 @@ class BackendDescription(_Message):
     version: str
     builds: list[str] = Field(description="Architectures it can build for here.")
     measures: list[str] = Field(description="Architectures it can run on here.")
+    on_device: list[str] = Field(default=[], description="Of those, built on such a device alone.")
 
 
 class NodeDescription(_Message):

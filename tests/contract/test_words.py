@@ -15,13 +15,16 @@ from pydantic import BaseModel
 import enginefarm
 from enginefarm import (
     accuracy_report,
+    device_times,
     errors,
     gate,
     manifest,
+    percentiles,
     precision,
     precision_report,
     report,
     spec,
+    trust_record,
     upload,
     views,
 )
@@ -60,7 +63,7 @@ DATA = [
     each
     for module in (
         *(accuracy_report, errors, gate, manifest, messages, precision, precision_report),
-        *(report, spec, upload, views),
+        *(device_times, percentiles, report, spec, trust_record, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

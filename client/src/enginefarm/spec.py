@@ -80,6 +80,10 @@ class BenchmarkOptions(_Strict):
     max_duration_ms: Annotated[Whole, Field(ge=100, le=3_600_000)] = 15_000
     stable_within: Annotated[Real, Field(gt=0, le=1)] = 0.02
     threads: Annotated[Whole, Field(ge=0, le=1024)] = 0
+    cuda_graph: bool = Field(default=False, description="Time replays of a CUDA graph, on a GPU.")
+    batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
+        Field(default=[], description="Also measure with so many samples at a time.")
+    )
 
 
 class RepairMode(StrEnum):
