@@ -98,6 +98,9 @@ class BackendDescription(_Message):
     version: str
     builds: list[str] = Field(description="Architectures it can build for here.")
     measures: list[str] = Field(description="Architectures it can run on here.")
+    cuda: str | None = Field(
+        default=None, description="The CUDA that it was built for, where it comes for several."
+    )
 
 
 class NodeDescription(_Message):

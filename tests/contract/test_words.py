@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import enginefarm
 from enginefarm import (
     accuracy_report,
+    compile_options,
     errors,
     gate,
     manifest,
@@ -59,8 +60,8 @@ FARM_ONLY = {
 DATA = [
     each
     for module in (
-        *(accuracy_report, errors, gate, manifest, messages, precision, precision_report),
-        *(report, spec, upload, views),
+        *(accuracy_report, compile_options, errors, gate, manifest, messages, precision),
+        *(precision_report, report, spec, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

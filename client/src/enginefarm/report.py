@@ -1,4 +1,4 @@
-"""Reports: repairs, precision, accuracy and latency as data, schema version 4.
+"""Reports: repairs, precision, accuracy and latency as data, schema version 5.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
@@ -6,7 +6,7 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms.
+histograms; schema 4 had no ``device_memory_bytes``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from enginefarm.repair_report import RepairReport
 from enginefarm.spec import Profile
 from enginefarm.target import Target
 
-REPORT_SCHEMA = 4
+REPORT_SCHEMA = 5
 
 
 class _Data(BaseModel):
@@ -120,6 +120,12 @@ class CompileReport(_Data):
     engine_bytes: Annotated[int, Field(gt=0)]
     peak_memory_bytes: Count
     warnings: list[str] = []
+    device_memory_bytes: Count | None = Field(
+        default=None, description="What an engine needs on its device to run, weights aside."
+    )
+    inspection_reason: str | None = Field(
+        default=None, description="Why the engine tells nothing of its layers and device memory."
+    )
 
 
 class BuildRecipe(_Data):

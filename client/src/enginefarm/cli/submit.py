@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 from pydantic import JsonValue
 
-from enginefarm.cli import arguments, gate_arguments
+from enginefarm.cli import arguments, gate_arguments, trtexec_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
@@ -37,6 +37,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_unmeasured: options.IfUnmeasured = Unmeasured.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
     synthetic: options.Synthetic = None,
@@ -56,8 +57,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked = _built(target, profile or [])
-    asked |= _rewritten(option or [], fix or [], allow or [], precision)
+    asked = _built(target, profile) | _rewritten(option, fix, allow, precision)
+    asked = trtexec_arguments.added(asked, trtexec or [])
     asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
     asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     _refuse_early(asked, model, [evaluation, calibration])
@@ -69,10 +70,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
         return _ask(farm, spec, idempotency_key, watch=watch, as_json=as_json)
 
 
-def _built(target: list[str], profile: list[str]) -> dict[str, JsonValue]:
+def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
     return {
         "targets": [str(each) for each in arguments.targets(target)],
-        "profiles": arguments.plain_profiles(arguments.profiles(profile)),
+        "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
     }
 
 
@@ -88,12 +89,15 @@ def _circumstances(
 
 
 def _rewritten(
-    option: list[str], fix: list[str], allow: list[str], kind: PrecisionKind
+    option: list[str] | None,
+    fix: list[str] | None,
+    allow: list[str] | None,
+    kind: PrecisionKind,
 ) -> dict[str, JsonValue]:
     """Return the options by stage, and the precision, of which the finer ones stand among them."""
-    given = arguments.options(option)
+    given = arguments.options(option or [])
     precision = precision_asked(kind, given.pop("precision", {}))
-    return {"options": arguments.repairs(given, fix, allow), "precision": precision}
+    return {"options": arguments.repairs(given, fix or [], allow or []), "precision": precision}
 
 
 def _calibrated(
