@@ -17,6 +17,7 @@ from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
+from tasks.storable import storable
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
@@ -40,6 +41,9 @@ AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
 Token = Annotated[str, StringConstraints(max_length=200)]
 """The token of a lease, as the farm gave it; a bound also refuses what is no text."""
 
+MOST_FILES = 4096
+"""Files in one message: more than a model may have, and a bound on what a message may ask for."""
+
 
 class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,26 +55,11 @@ class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Refuse text that no database column can hold, wherever it is in a message."""
-    if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            message = "text holds a NUL character or half of a surrogate pair"
-            raise ValueError(message)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _storable(key), _storable(part)
-    elif isinstance(value, list):
-        for part in value:
-            _storable(part)
-    return value
-
-
 class _StoredMessage(_Message):
     @model_validator(mode="before")
     @classmethod
     def _is_storable(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
-        return _storable(value)
+        return storable(value)
 
 
 class Ring(_Message):
@@ -260,7 +249,7 @@ class UploadsRequest(_Message):
 
     attempt: AttemptNumber
     lease_token: Token
-    files: list[OutputFile]
+    files: Annotated[list[OutputFile], Field(max_length=MOST_FILES)]
 
 
 class UploadSlot(_Reply):
@@ -283,7 +272,7 @@ class FinishRequest(_Message):
     attempt: AttemptNumber
     lease_token: Token
     state: JobState
-    outputs: list[OutputFile] = []
+    outputs: Annotated[list[OutputFile], Field(max_length=MOST_FILES)] = []
     facts: dict[str, Any] = Field(
         default_factory=dict, description="What the stage found: a report fragment, as JSON."
     )

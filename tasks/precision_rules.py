@@ -8,7 +8,7 @@ from enginefarm.preflight.tables import capabilities_of
 from enginefarm.spec import BuildSpec
 from enginefarm.target import Target
 
-_OF_INT8 = ("method", "percentile", "per_channel")
+_OF_INT8 = ("method", "percentile", "per_channel", "sensitivity")
 _OF_ANY = ("tool", "op_types", "exclude", "calibration", "samples")
 _NO_BF16 = frozenset({"onnxruntime@cpu"})
 """Targets without kernels in bf16."""

@@ -67,7 +67,7 @@ class NodeSettings(BaseSettings):
     slots: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1, description="Jobs that this node runs at one time."
     )
-    job_log_bytes: Annotated[int, Field(ge=4096)] = Field(
+    job_log_bytes: Annotated[int, Field(ge=4096, le=32 * MIB)] = Field(
         default=8 * MIB, description="How much of a job's log is kept."
     )
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(

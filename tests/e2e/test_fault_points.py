@@ -29,7 +29,7 @@ TOGETHER = [
     ["node.fetched", "finish.written", "settle.committed"],
     ["child.began", "finish.committed", "publish.taken"],
     ["child.made", "publish.stored", "publish.written"],
-    ["node.child_ended", "publish.signed"],
+    ["node.child_ended", "sent.read", "publish.signed"],
     ["node.stored", "publish.committed"],
     ["node.finished", "reconcile.written"],
 ]

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -65,6 +64,7 @@ def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
         changed = run.changed()
         files = run.written(changed)
         accuracy, reason = run.accuracy(changed)
+        cost = changed.sensitivity
         report = PrecisionReport(
             recipe=run.recipe,
             nodes=changed.nodes,
@@ -76,6 +76,8 @@ def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
             labels=run.labels(),
             model_accuracy=accuracy,
             model_accuracy_reason=reason,
+            sensitivity=None if isinstance(cost, str) else cost,
+            sensitivity_reason=cost if isinstance(cost, str) else None,
             model_bytes=sum(row.path.stat().st_size for row in files),
             seconds=time.monotonic() - began,
         )
@@ -286,7 +288,8 @@ def _told(job: ChildJob, report: PrecisionReport, files: list[ChildOutput]) -> C
             "inputs": [row.model_dump(mode="json") for row in scan.inputs],
             "outputs": [row.model_dump(mode="json") for row in scan.outputs],
         },
-        "versions": {name: version(name) for name in ("numpy", "onnx", "onnxruntime")},
+        # Asked of the modules: with CUDA the distribution has another name than its module.
+        "versions": {m.__name__: m.__version__ for m in (np, onnx, ort)},
     }
     told = ChildOutput(role="precision", name=REPORT_FILE, path=path, media_type=PRECISION_TYPE)
     return ChildResult(outputs=[*files, told], facts=facts)

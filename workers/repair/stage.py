@@ -9,11 +9,12 @@ import os
 import shutil
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
+import onnxruntime as ort
 from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter
 
@@ -144,7 +145,8 @@ def _told(job: ChildJob, report: RepairReport) -> ChildResult:
     path.write_text(report.model_dump_json())
     facts: dict[str, Any] = {
         "repair": report.model_dump(mode="json"),
-        "versions": {name: version(name) for name in ("numpy", "onnx", "onnxruntime")},
+        # Asked of the modules: with CUDA the distribution has another name than its module.
+        "versions": {m.__name__: m.__version__ for m in (np, onnx, ort)},
     }
     return ChildResult(
         outputs=[ChildOutput(role="repair", name=REPORT_FILE, path=path, media_type=REPAIR_TYPE)],

@@ -232,6 +232,7 @@ _CODES: dict[str, str] = {
     "target_not_served": "No live node can build the target.",
     "too_large": "The body, or what it unpacks to, is above the operator's limit.",
     "too_many_nodes": "The model has more nodes than the farm looks at.",
+    "too_many_places": "One attempt asks where to put more files than a job makes.",
     "topk_too_large": "TopK asks for more elements than the compiler supports.",
     "trust_changed": "The trust file names other keys than the farm does now.",
     "trust_invalid": "The trust file cannot be used.",

@@ -69,6 +69,8 @@ DEFAULT_METHOD = CalibrationMethod.PERCENTILE
 DEFAULT_PERCENTILE = 99.99
 ENOUGH_SAMPLES = 512
 """Fewer samples than this are warned of."""
+LAYERS_TRIED = 32
+"""How many layers are tried one at a time where it is only asked what they cost."""
 FEWEST_SAMPLES = 8
 """Fewer than this are refused where nothing held out judges what comes of them."""
 
@@ -101,6 +103,12 @@ class Precision(BaseModel):
         default=None, description="Use the first so many samples; absent: all."
     )
 
+    sensitivity: bool | Annotated[Whole, Field(ge=0, le=512)] | None = Field(
+        default=None,
+        description="Say what each layer costs in int8; a number: so many are tried one at a time,"
+        " the others are estimated.",
+    )
+
     @property
     def stage(self) -> Stage | None:
         """The stage that makes it; None where nothing is to be made."""
@@ -126,4 +134,13 @@ class Precision(BaseModel):
         made["op_types"] = made["op_types"] or sorted(QUANTIZED_OPS)
         if method is CalibrationMethod.PERCENTILE:
             made["percentile"] = self.percentile or DEFAULT_PERCENTILE
+        if self.tried is not None:
+            made["sensitivity"] = self.tried
         return made
+
+    @property
+    def tried(self) -> int | None:
+        """How many layers are tried one at a time; None where it is not asked what they cost."""
+        if isinstance(self.sensitivity, bool):
+            return LAYERS_TRIED if self.sensitivity else None
+        return self.sensitivity

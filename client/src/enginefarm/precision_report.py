@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from enginefarm.accuracy_report import AccuracyReport
 from enginefarm.finding import Finding
 from enginefarm.precision import CalibrationMethod, PrecisionKind, PrecisionTool
+from enginefarm.sensitivity_report import SensitivityReport
 
 Count = Annotated[int, Field(ge=0)]
 LABEL_SYNTHETIC = "synthetic_calibration"
@@ -37,6 +38,7 @@ class PrecisionRecipe(_Data):
     exclude: list[str] = []
     calibration: str | None = None
     samples: int | None = None
+    sensitivity: int | None = None
 
 
 class KeptNode(_Data):
@@ -85,5 +87,9 @@ class PrecisionReport(_Data):
         " on the CPU.",
     )
     model_accuracy_reason: str | None = None
+    sensitivity: SensitivityReport | None = Field(
+        default=None, description="What each layer costs; only where it is asked for."
+    )
+    sensitivity_reason: str | None = None
     model_bytes: Count = Field(description="Bytes of the model that was written.")
     seconds: Annotated[float, Field(ge=0)]

@@ -21,7 +21,8 @@ from enginefarm.errors import JobFailed
 from enginefarm.spec import ShapeRange
 from enginefarm.target import Target
 from tasks.messages import Device
-from tests.contract.backends.trt_api.described import VERSIONS, Api, description
+from tests.contract.backends.trt_api.acting import Sink, acting, plan
+from tests.contract.backends.trt_api.described import VERSIONS, description
 from workers.backends.base import ModelSource
 from workers.backends.tensorrt import TensorRT
 
@@ -48,57 +49,6 @@ RECEIVERS = {
 }
 PRECISIONS = {"FP16", "BF16", "INT8", "FP8", "INT4", "FP4", "int8_calibrator", "EXPLICIT_BATCH"}
 EXAMPLES: dict[str, list[Any]] = {"build_route": ["-conv_use_long_w=off -kgen:codegen:cuda_tile=2"]}
-
-
-class Sink:
-    """Hears how far a build is."""
-
-    def __init__(self, *, stopping: bool = False) -> None:
-        self.stopping = stopping
-        self.said: list[float | None] = []
-
-    def report(self, fraction: float | None, phase: str, detail: str = "") -> None:
-        self.said.append(fraction)
-        assert phase
-        assert not detail
-
-
-def plan(version: str) -> bytes:
-    """Return a file that begins as a plan of a version does."""
-    head = bytearray(64)
-    head[:4] = b"ftrt"
-    head[24:28] = bytes(int(part) for part in version.split("."))
-    return bytes(head) + b"engine"
-
-
-def acting(version: str, **more: Callable[..., Any]) -> Api:
-    """Return a stand-in that remembers flags and limits, and builds what begins as a plan."""
-    flags: dict[Any, bool] = {}
-    limits: dict[Any, int] = {}
-
-    def built(builder: Any, network: Any, config: Any, writer: Any) -> bool:  # noqa: ANN401 - stand-ins
-        assert network is not None
-        monitor = config.progress_monitor
-        monitor.phase_start("Building", None, 2)
-        monitor.phase_start("Inner", "Building", 1)
-        going = monitor.step_complete("Building", 0)
-        monitor.phase_finish("Building")
-        builder.error_recorder.report_error(None, "a word")
-        builder.error_recorder.clear()
-        return bool(going) and writer.write(plan(version)) > 0
-
-    acts: dict[str, Callable[..., Any]] = {
-        "IBuilderConfig.set_flag": lambda _self, flag: flags.update({flag: True}),
-        "IBuilderConfig.clear_flag": lambda _self, flag: flags.update({flag: False}),
-        "IBuilderConfig.get_flag": lambda _self, flag: flags.get(flag, False),
-        "IBuilderConfig.set_memory_pool_limit": lambda _self, pool, size: limits.update(
-            {pool: size}
-        ),
-        "IBuilderConfig.get_memory_pool_limit": lambda _self, pool: limits[pool],
-        "Builder.build_serialized_network_to_stream": built,
-        "ICudaEngine.device_memory_size_v2": lambda _self: 4096,
-    }
-    return Api(version, acts | {name.replace("__", "."): act for name, act in more.items()})
 
 
 def source(tmp_path: Path, options: dict[str, Any] | None = None) -> ModelSource:

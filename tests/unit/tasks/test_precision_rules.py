@@ -43,6 +43,7 @@ def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list
         (INT8 | {"tool": "enginefarm"}, "onnxruntime@cpu", "precision_tool"),
         ({"kind": "fp16", "method": "minmax"}, "onnxruntime@cpu", "precision_option_unused"),
         ({"kind": "fp16", "per_channel": False}, "onnxruntime@cpu", "precision_option_unused"),
+        ({"kind": "fp16", "sensitivity": True}, "onnxruntime@cpu", "precision_option_unused"),
         ({"exclude": ["a"]}, "onnxruntime@cpu", "precision_option_unused"),
         ({"calibration": DATA}, "onnxruntime@cpu", "precision_option_unused"),
         (

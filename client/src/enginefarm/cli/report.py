@@ -11,6 +11,7 @@ import typer
 from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.grid import NONE, Column, Grid
+from enginefarm.cli.layer_lines import layer_notes, layers_grid
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.precision_lines import precision_line, precision_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
@@ -131,6 +132,8 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
         yield _repairs(rows)
     if told.precision is not None and told.precision.model_accuracy is not None:
         yield _accuracy(told.precision.model_accuracy, "output of the model file")
+    if told.precision is not None and told.precision.sensitivity is not None:
+        yield layers_grid(told.precision.sensitivity)
     if told.accuracy is not None:
         yield _accuracy(told.accuracy)
     if told.accuracy is not None and told.accuracy.metric is not None:
@@ -209,6 +212,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
         yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
         yield from (f"accuracy  {note}" for note in told.accuracy.notes)
     yield from precision_notes(told.precision)
+    yield from layer_notes(told.precision)
     for row in told.latency:
         if is_noisy(row):
             yield f"{NOISY} not to be relied on: {noise(row)}"

@@ -14,6 +14,7 @@ from rich.text import Text
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.fixes import fix_in_words
 from enginefarm.cli.grid import NONE, Column, Grid, short
+from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
@@ -93,6 +94,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     if not report.measured:
         yield f"not measured: {report.reason or 'no reason given'}"
     yield from repaired(report)
+    yield from costliest(report.precision)
     for verdict in report.gates:
         if not verdict.met:
             yield f"gate not met: {verdict.gate} ({_missed(verdict)})"

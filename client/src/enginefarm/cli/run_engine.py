@@ -19,14 +19,14 @@ from pydantic import JsonValue
 from enginefarm.cli import arguments
 from enginefarm.cli.artifacts import Trust
 from enginefarm.cli.output import Json, print_json, say
+from enginefarm.cli.run_session import RUNTIME, first_line, opened, require_runs_here
 from enginefarm.cli.run_shapes import require_not_fixed, shapes_of_run, unknown_input
 from enginefarm.cli.session import settings_of
-from enginefarm.errors import FarmError, InvalidRequest, NotServed
+from enginefarm.errors import FarmError, InvalidRequest
 from enginefarm.install import Installed, verify_folder
 from enginefarm.spec import SyntheticInput
 from enginefarm.trust import read_trust
 
-_RUNS = "onnxruntime@cpu"
 _DTYPES = {
     "tensor(float)": "float32",
     "tensor(double)": "float64",
@@ -63,34 +63,17 @@ def run(  # noqa: PLR0913 - one parameter for each option
     asked = arguments.shapes(shape or [])
     keys = read_trust(settings_of(ctx).require_trust(trust)).keys
     installed = verify_folder(folder, keys)
-    if installed.config.target != _RUNS:
-        raise _not_here(installed.config.target)
+    require_runs_here(installed.config)
     require_not_fixed(installed.config, [*how, *asked])
     shapes = shapes_of_run(installed.config, asked, outside_profile=outside_profile)
-    numpy, runtime = _extra("numpy"), _extra("onnxruntime")
-    session = _session(runtime, installed)
+    numpy, runtime = _extra("numpy"), _extra(RUNTIME)
+    session = opened(runtime, installed)
     inputs = _inputs(numpy.random.default_rng(seed), session.get_inputs(), shapes, how)
     started = time.perf_counter()
     outputs = _outputs(session, inputs)
     took = time.perf_counter() - started
     names = [output.name for output in session.get_outputs()]
     _print(installed, inputs, dict(zip(names, outputs, strict=True)), took, as_json=as_json)
-
-
-def _session(runtime: Any, installed: Installed) -> Any:  # noqa: ANN401 - ONNX Runtime's own
-    quiet = runtime.SessionOptions()
-    # What it refuses is told once, and by us.
-    quiet.log_severity_level = 4
-    engine = str(installed.engine)
-    try:
-        return runtime.InferenceSession(engine, quiet, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        raise FarmError(
-            f"The ONNX Runtime of this machine, {runtime.__version__}, does not load the engine.",
-            code="engine_load_failed",
-            why=f"{_first_line(error)}. It was built with {installed.config.backend_version}.",
-            fix=f"Install onnxruntime {installed.config.backend_version} or newer.",
-        ) from error
 
 
 def _outputs(session: Any, inputs: dict[str, Any]) -> list[Any]:  # noqa: ANN401 - as above
@@ -100,14 +83,9 @@ def _outputs(session: Any, inputs: dict[str, Any]) -> list[Any]:  # noqa: ANN401
         raise InvalidRequest(
             "The engine does not run on these inputs.",
             code="engine_run_failed",
-            why=f"{_first_line(error)}.",
+            why=f"{first_line(error)}.",
             fix="Give shapes and values that the model can take: --shape, --synthetic.",
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return (lines[0] if lines else type(error).__name__).rstrip(".")
 
 
 def _print(
@@ -178,7 +156,7 @@ def _values(
         raise InvalidRequest(
             f"No {dtype} values from {low:g} to {high:g} of the shape {shape} can be made up.",
             code="input_not_made",
-            why=f"{_first_line(error)}.",
+            why=f"{first_line(error)}.",
             fix=f"Name other values, as --synthetic {wanted.name}=0:1, or a smaller --shape.",
         ) from error
 
@@ -201,12 +179,3 @@ def _extra(name: str) -> ModuleType:
             why="It is not installed here; the other commands do without it.",
             fix="Install it in the folder of the source with: pip install './client[run]'",
         ) from error
-
-
-def _not_here(target: str) -> FarmError:
-    return NotServed(
-        f"An engine for {target} cannot be run by this command.",
-        code="target_not_run_here",
-        why=f"Only {_RUNS} engines run on any machine.",
-        fix="Load it with its own runtime on a machine of that architecture.",
-    )

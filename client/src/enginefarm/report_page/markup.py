@@ -22,9 +22,13 @@ class Markup(str):
 
 
 def tag(name: str, *children: str, **attributes: str | float) -> Markup:
-    """Return an element. ``class_`` stands for ``class``, ``_`` in a name for ``-``."""
+    """Return an element. ``class_`` stands for ``class``, ``_`` in a name for ``-``.
+
+    What is markup already is neither escaped nor cut, in an attribute as between tags.
+    """
     said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{plain(value)}"'
+        f" {key.rstrip('_').replace('_', '-')}="
+        f'"{value if isinstance(value, Markup) else plain(value)}"'
         for key, value in attributes.items()
     )
     if name in VOID:

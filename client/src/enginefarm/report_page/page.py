@@ -7,6 +7,7 @@ import hashlib
 
 from enginefarm.report import BuildReport
 from enginefarm.report_page import sections
+from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
 
 STYLE = """
@@ -16,7 +17,8 @@ h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #d8dee4}
 table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}
 th,td{padding:.2rem .6rem;border-bottom:1px solid #eaeef2;vertical-align:top;text-align:left}
 th{font-weight:600;white-space:nowrap}.n{text-align:right;font-variant-numeric:tabular-nums}
-.w{overflow-wrap:anywhere}dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}
+.w{overflow-wrap:anywhere;min-width:6rem}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}
 dt{color:#59636e}dd{margin:0;overflow-wrap:anywhere}.note{color:#59636e}
 .good{color:#1a7f37;font-weight:600}.bad{color:#b42318;font-weight:600}
 figure{margin:1rem 0}figcaption{color:#59636e;overflow-wrap:anywhere}svg{max-width:100%;height:auto}
@@ -46,6 +48,7 @@ def render(report: BuildReport) -> bytes:
         sections.head(report),
         sections.gates(report),
         sections.accuracy(report),
+        layers(report),
         sections.latency(report),
         sections.changes(report),
         sections.findings(report),

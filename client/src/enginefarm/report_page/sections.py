@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from enginefarm.counted import counted
 from enginefarm.report import (
     AccuracyReport,
     BuildReport,
@@ -26,9 +27,10 @@ def head(report: BuildReport) -> Markup:
     if not report.gates:
         said, kind = "It had no gates to meet.", "none"
     elif unmet:
-        said, kind = f"It missed {len(unmet)} of {len(report.gates)} gates.", "bad"
+        said, kind = f"It missed {len(unmet)} of {counted(len(report.gates), 'gate')}.", "bad"
     else:
-        said, kind = f"It met all {len(report.gates)} gates.", "good"
+        every = "its gate" if len(report.gates) == 1 else f"all {len(report.gates)} gates"
+        said, kind = f"It met {every}.", "good"
     rows = [
         ["target", str(report.target)],
         ["backend", f"{report.target.backend} {report.backend_version}"],
