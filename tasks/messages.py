@@ -17,6 +17,7 @@ from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
+from tasks.storable import storable
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
@@ -52,26 +53,11 @@ class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Refuse text that no database column can hold, wherever it is in a message."""
-    if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            message = "text holds a NUL character or half of a surrogate pair"
-            raise ValueError(message)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _storable(key), _storable(part)
-    elif isinstance(value, list):
-        for part in value:
-            _storable(part)
-    return value
-
-
 class _StoredMessage(_Message):
     @model_validator(mode="before")
     @classmethod
     def _is_storable(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
-        return _storable(value)
+        return storable(value)
 
 
 class Ring(_Message):
@@ -104,6 +90,9 @@ class BackendDescription(_Message):
     builds: list[str] = Field(description="Architectures it can build for here.")
     measures: list[str] = Field(description="Architectures it can run on here.")
     on_device: list[str] = Field(default=[], description="Of those, built on such a device alone.")
+    cuda: str | None = Field(
+        default=None, description="The CUDA that it was built for, where it comes for several."
+    )
 
 
 class NodeDescription(_Message):

@@ -80,7 +80,7 @@ def probe(pythons: Mapping[str, Path], wanted: Sequence[str] = ()) -> Probe:
     )
 
 
-def probe_in_child(pythons: Mapping[str, Path] | None = None, wanted: Sequence[str] = ()) -> Probe:
+def probe_in_child(wanted: Sequence[str] = (), pythons: Mapping[str, Path] | None = None) -> Probe:
     """Run this module as a child: the caller stays free of NVML and of runtimes.
 
     Raises:

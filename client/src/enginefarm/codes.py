@@ -170,6 +170,8 @@ _CODES: dict[str, str] = {
     "not_measurable_here": "The node cannot run this engine.",
     "not_storable": "The request holds what the database cannot keep.",
     "opset_missing": "The model names no operator set; its end may be missing.",
+    "option_not_in_version": "The backend's version on the live nodes has no such option yet.",
+    "option_refused": "The compiler does not take a compile option, or not with this value.",
     "option_unused": "No target of the build takes this option.",
     "out_of_memory": "Memory ran out on the node or its GPU.",
     "output_refused": "The node's output could not be stored.",

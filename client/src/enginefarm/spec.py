@@ -18,6 +18,12 @@ from pydantic import (
     model_validator,
 )
 
+from enginefarm.compile_options import (
+    CompileOptions as CompileOptions,  # noqa: PLC0414 - a part of a spec
+)
+from enginefarm.compile_options import (
+    GraphOptimization as GraphOptimization,  # noqa: PLC0414 - as above
+)
 from enginefarm.digest import Digest
 from enginefarm.gate import EvaluationMetric as EvaluationMetric  # noqa: PLC0414 - a part of a spec
 from enginefarm.gate import Gate as Gate  # noqa: PLC0414 - as above
@@ -48,23 +54,6 @@ class ShapeRange(_Strict):
 
 Profile = dict[Name, ShapeRange]
 """One optimization profile: a shape range for each dynamic input."""
-
-
-class GraphOptimization(StrEnum):
-    """How far ONNX Runtime rewrites the graph before it is saved."""
-
-    NONE = "none"
-    BASIC = "basic"
-    EXTENDED = "extended"
-    ALL = "all"
-
-
-class CompileOptions(_Strict):
-    """How to build. ``None`` means the backend's own default."""
-
-    optimization_level: Annotated[Whole, Field(ge=0, le=5)] | None = None
-    workspace_mib: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = None
-    graph_optimization: GraphOptimization | None = None
 
 
 class BenchmarkOptions(_Strict):

@@ -43,6 +43,13 @@ Options = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
+Trtexec = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FLAGS",
+        help=f"Flags of a trtexec command: each is taken or refused by its name. {_MANY}",
+    ),
+]
 Fixes = Annotated[
     list[str] | None,
     typer.Option(
