@@ -6,9 +6,13 @@ from typing import Any
 
 from sqlalchemy import func, select, update
 
+from enginefarm.errors import TooLarge
 from enginefarm.state import Blame, JobState
 from storage.database import Session, now
 from storage.models import Attempt, Job
+
+MOST_PLACES = 4096
+"""Files of one attempt; each is a row's text and a question to the bucket."""
 
 
 def failed_on(session: Session, job: Job, *, but: str = "") -> frozenset[str]:
@@ -47,11 +51,40 @@ def find(session: Session, job_id: str, number: int) -> Attempt | None:
     return session.get(Attempt, (job_id, number))
 
 
-def give_places(session: Session, job: Job, digests: list[str]) -> None:
-    """Remember for which bytes the running attempt was given a place."""
+def give_places(session: Session, job: Job, digests: set[str], held: set[str]) -> None:
+    """Remember for which bytes the running attempt was given a place.
+
+    Those that are ``held`` its tenant had already; all others it must send.
+
+    Raises:
+        TooLarge: one attempt asks for too many (code ``too_many_places``).
+    """
     row = session.get(Attempt, (job.id, job.attempt))
     if row is not None:
         row.places = sorted({*row.places, *digests})
+        if len(row.places) > MOST_PLACES:
+            raise TooLarge(
+                f"One attempt asks where to put more than {MOST_PLACES} files.",
+                code="too_many_places",
+                fix="Bring the node to the farm's version.",
+            )
+        row.held = sorted({*row.held} - digests | held)
+
+
+def must_send(session: Session, job: Job, lost: set[str]) -> None:
+    """Remember that the bucket lacks what the attempt's tenant once had."""
+    row = session.get(Attempt, (job.id, job.attempt))
+    if row is not None:
+        row.held = sorted({*row.held} - lost)
+
+
+def at_work(session: Session, asked: set[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Return those of these attempts, by job and number, whose uploads may still be looked at."""
+    going_on = Job.state.in_((JobState.RUNNING, JobState.UPLOADED))
+    rows = session.execute(
+        select(Job.id, Job.attempt).where(Job.id.in_({job_id for job_id, _ in asked}), going_on)
+    )
+    return asked & {(job_id, number) for job_id, number in rows}
 
 
 def answer(session: Session, job: Job, number: int) -> None:

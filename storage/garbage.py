@@ -13,15 +13,18 @@ from datetime import datetime
 from sqlalchemy import delete, select, text
 from sqlalchemy.dialects.postgresql import insert
 
+from enginefarm.digest import hex_of
 from enginefarm.state import JobState
 from storage.database import Session, now
 from storage.models import Attempt, Blob, Garbage, Job
 
+_LOCKS = 1
+"""The space of our locks; those of tenants are in the other kind, of one number."""
+
 
 def keep(session: Session, digests: Collection[str]) -> None:
     """Take away the marks of bytes that are about to be stored or used."""
-    for digest in sorted(set(digests)):
-        _lock(session, digest)
+    _lock(session, digests)
     session.execute(delete(Garbage).where(Garbage.digest.in_(list(digests))))
 
 
@@ -44,7 +47,7 @@ def due(session: Session, before: datetime, limit: int = 100) -> Sequence[str]:
 
 def claim(session: Session, digest: str, before: datetime) -> bool:
     """Tell whether bytes may be removed now; until the transaction ends nobody stores them."""
-    _lock(session, digest)
+    _lock(session, [digest])
     row = session.get(Garbage, digest, populate_existing=True)
     if row is None or row.marked_at >= before:
         return False
@@ -63,7 +66,13 @@ def needed(session: Session, digests: Collection[str]) -> set[str]:
     return kept | {digest for row in places for digest in row if digest in digests}
 
 
-def _lock(session: Session, digest: str) -> None:
-    session.execute(
-        text("SELECT pg_advisory_xact_lock(hashtextextended(:digest, 1))"), {"digest": digest}
-    )
+def _lock(session: Session, digests: Collection[str]) -> None:
+    """Take the locks of these digests, always in the same order.
+
+    Digests share them: however many a transaction names, the database's table of locks has room.
+    """
+    for number in sorted({int(hex_of(digest)[:3], 16) // 4 for digest in digests}):
+        session.execute(
+            text("SELECT pg_advisory_xact_lock(:space, :number)"),
+            {"space": _LOCKS, "number": number},
+        )

@@ -1,7 +1,8 @@
 """Bytes by digest in an S3 bucket: ``sha256/<2 hex>/<64 hex>``.
 
-Every write pins the sha256 and refuses to replace what is there; every presigned write pins the
-length too. So an object's name is always the hash of its bytes, and two writers cannot disagree.
+Only the control plane writes here: what others send lies apart until it was read (``parts``,
+``staging``). Every write pins the sha256 and refuses to replace what is there. So an object's name
+is always the hash of its bytes, and two writers cannot disagree.
 """
 
 from __future__ import annotations
@@ -24,8 +25,19 @@ from enginefarm.digest import (
 )
 from storage import unfit
 from storage.parts import Parts, S3Parts
-from storage.s3 import answering, blob_key, make_bucket, make_client, prove, status_of, word_of
+from storage.s3 import (
+    BLOBS,
+    answering,
+    blob_key,
+    head_of,
+    make_bucket,
+    make_client,
+    prove,
+    status_of,
+    word_of,
+)
 from storage.settings import StorageSettings
+from storage.staging import S3Staging, Staging
 
 _CHUNK = 1 << 20
 _IMMUTABLE = "private, max-age=31536000, immutable"
@@ -40,9 +52,10 @@ class ObjectInfo:
 
 
 class Objects(Protocol):
-    """A content-addressed store of bytes; ``parts`` are what is not yet in it."""
+    """A content-addressed store of bytes; ``parts`` and ``staging`` are what is not yet in it."""
 
     parts: Parts
+    staging: Staging
 
     def put_file(self, digest: str, path: Path, media_type: str) -> None:
         """Keep a file; a repeat changes nothing."""
@@ -78,11 +91,6 @@ class Objects(Protocol):
     ) -> str:
         """Return a URL that reads the object for a while."""
 
-    def presign_put(
-        self, digest: str, size: int, media_type: str, *, seconds: int = 3600
-    ) -> tuple[str, dict[str, str]]:
-        """Return a URL and headers that write exactly these bytes, once."""
-
     def ping(self) -> None:
         """Ask the bucket for an answer."""
 
@@ -99,6 +107,7 @@ class S3Objects:
         self._public = public_client or client
         self._bucket = bucket
         self.parts: Parts = S3Parts(client, bucket, self._public)
+        self.staging: Staging = S3Staging(client, bucket, self._public)
 
     @classmethod
     def from_settings(cls, settings: StorageSettings) -> S3Objects:
@@ -165,18 +174,9 @@ class S3Objects:
 
     def head(self, digest: str) -> ObjectInfo | None:
         """Return what is known of an object, or None if it is not there."""
-        with answering():
-            try:
-                answer = self._client.head_object(
-                    Bucket=self._bucket, Key=blob_key(digest), ChecksumMode="ENABLED"
-                )
-            except ClientError as error:
-                if status_of(error) != HTTPStatus.NOT_FOUND:
-                    raise
-                # An answer to HEAD has no body to tell a missing object from a missing bucket,
-                # and only one of the two is a node's fault.
-                self._client.head_bucket(Bucket=self._bucket)
-                return None
+        answer = head_of(self._client, self._bucket, blob_key(digest), ChecksumMode="ENABLED")
+        if answer is None:
+            return None
         stored = answer.get("ChecksumSHA256", "-")
         # What came in parts has a checksum of their checksums, which says nothing of the digest.
         same = None if "-" in stored else stored == base64_sha256(digest)
@@ -196,9 +196,7 @@ class S3Objects:
         if info is None:
             raise unfit.missing(digest)
         if info.size != size:
-            raise unfit.unfit(
-                "blob_size", f"Blob {digest} has {info.size} bytes instead of {size}.", digest
-            )
+            raise unfit.size(digest, info.size, size)
         if info.checksum_ok is False or digest_of_chunks(self.stream(digest)) != digest:
             raise unfit.corrupt(digest)
 
@@ -211,7 +209,7 @@ class S3Objects:
         """Return some digests and when each was stored, in order, the first after ``after``."""
         start = {"StartAfter": blob_key(after)} if after else {}
         with answering():
-            page = self._client.list_objects_v2(Bucket=self._bucket, Prefix="sha256/", **start)
+            page = self._client.list_objects_v2(Bucket=self._bucket, Prefix=BLOBS, **start)
         return [
             (f"sha256:{row['Key'].rpartition('/')[2]}", row["LastModified"])
             for row in page.get("Contents", [])
@@ -264,27 +262,3 @@ class S3Objects:
             "get_object", Params=parameters, ExpiresIn=seconds
         )
         return url
-
-    def presign_put(
-        self, digest: str, size: int, media_type: str, *, seconds: int = 3600
-    ) -> tuple[str, dict[str, str]]:
-        """Return a URL and headers that write exactly these bytes, once."""
-        url: str = self._public.generate_presigned_url(
-            "put_object",
-            Params={
-                "Bucket": self._bucket,
-                "Key": blob_key(digest),
-                "ContentLength": size,
-                "ContentType": media_type,
-                "ChecksumSHA256": base64_sha256(digest),
-                "IfNoneMatch": "*",
-            },
-            ExpiresIn=seconds,
-        )
-        headers = {
-            "content-length": str(size),
-            "content-type": media_type,
-            "if-none-match": "*",
-            "x-amz-checksum-sha256": base64_sha256(digest),
-        }
-        return url, headers

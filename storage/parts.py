@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from botocore.exceptions import ClientError
 
 from enginefarm.digest import base64_sha256
 from storage import unfit
-from storage.s3 import answering, blob_key, status_of, word_of
+from storage.s3 import BLOBS, answering, blob_key, end_transfers, head_of, status_of, word_of
 
 _CHUNK = 1 << 20
 _IMMUTABLE = "private, max-age=31536000, immutable"
@@ -76,6 +77,9 @@ class Parts(Protocol):
 
     def clear(self, folder: str) -> None:
         """Remove every object and every part below a folder."""
+
+    def give_up(self, before: datetime) -> int:
+        """Remove the parts of copies that were begun before a moment and never ended."""
 
 
 class S3Parts:
@@ -201,14 +205,8 @@ class S3Parts:
                 raise
 
     def _whole(self, place: str) -> Whole | None:
-        with answering():
-            try:
-                answer = self._client.head_object(**self._at(place))
-            except ClientError as error:
-                if status_of(error) != HTTPStatus.NOT_FOUND:
-                    raise
-                return None
-        return Whole(place, answer["ContentLength"], answer["ETag"])
+        answer = head_of(self._client, self._bucket, place)
+        return None if answer is None else Whole(place, answer["ContentLength"], answer["ETag"])
 
     def stream(self, whole: Whole) -> Iterator[bytes]:
         """Give the bytes of a joined object, and of no other that may lie there by now.
@@ -246,7 +244,7 @@ class S3Parts:
             except ClientError as error:
                 self._client.abort_multipart_upload(**there)
                 # Whoever was first has stored the same bytes.
-                if self._is_there(digest):
+                if head_of(self._client, self._bucket, blob_key(digest)) is not None:
                     return
                 if _is_gone(error):
                     raise unfit.lost(whole.place) from error
@@ -269,26 +267,19 @@ class S3Parts:
         )
         return {"PartNumber": number, "ETag": answer["CopyPartResult"]["ETag"]}
 
-    def _is_there(self, digest: str) -> bool:
-        try:
-            self._client.head_object(Bucket=self._bucket, Key=blob_key(digest))
-        except ClientError as error:
-            if status_of(error) != HTTPStatus.NOT_FOUND:
-                raise
-            return False
-        return True
-
     def clear(self, folder: str) -> None:
         """Remove every object and every part below a folder."""
-        where = {"Bucket": self._bucket, "Prefix": folder}
+        end_transfers(self._client, self._bucket, folder)
         with answering():
-            for page in self._client.get_paginator("list_multipart_uploads").paginate(**where):
-                for row in page.get("Uploads", []):
-                    place = self._at(row["Key"])
-                    self._client.abort_multipart_upload(**place, UploadId=row["UploadId"])
-            for page in self._client.get_paginator("list_objects_v2").paginate(**where):
-                for row in page.get("Contents", []):
-                    self._client.delete_object(**self._at(row["Key"]))
+            pages = self._client.get_paginator("list_objects_v2").paginate(
+                Bucket=self._bucket, Prefix=folder
+            )
+            for row in (row for page in pages for row in page.get("Contents", [])):
+                self._client.delete_object(**self._at(row["Key"]))
+
+    def give_up(self, before: datetime) -> int:
+        """Remove the parts of copies that were begun before a moment and never ended."""
+        return end_transfers(self._client, self._bucket, BLOBS, before)
 
     def _at(self, place: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": place}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -22,6 +23,8 @@ from storage.settings import StorageSettings
 
 # More than the threads of one process that read and write at the same time.
 _CONNECTIONS = 64
+BLOBS = "sha256/"
+"""Below it lie the bytes that have been read and have the digest they are named by."""
 
 
 def make_client(settings: StorageSettings, endpoint: str | None) -> Any:  # noqa: ANN401 - boto3 makes its classes at run time
@@ -65,7 +68,7 @@ def make_bucket(client: Any, bucket: str) -> None:  # noqa: ANN401 - boto3 makes
 def blob_key(digest: str) -> str:
     """Return where the bytes of a digest lie."""
     name = hex_of(digest)
-    return f"sha256/{name[:2]}/{name}"
+    return f"{BLOBS}{name[:2]}/{name}"
 
 
 def status_of(error: ClientError) -> int:
@@ -78,6 +81,21 @@ def word_of(error: ClientError) -> str:
     """Return the store's word for what is wrong, such as ``NoSuchKey``."""
     word: str = error.response.get("Error", {}).get("Code", "")
     return word
+
+
+def head_of(client: Any, bucket: str, key: str, **more: str) -> dict[str, Any] | None:  # noqa: ANN401 - boto3 makes its classes at run time
+    """Return what the store says of an object, or None if it is not there."""
+    with answering():
+        try:
+            answer: dict[str, Any] = client.head_object(Bucket=bucket, Key=key, **more)
+        except ClientError as error:
+            if status_of(error) != HTTPStatus.NOT_FOUND:
+                raise
+            # An answer to HEAD has no body to tell a missing object from a missing bucket, and
+            # only one of the two is a node's fault.
+            client.head_bucket(Bucket=bucket)
+            return None
+    return answer
 
 
 @contextmanager
@@ -96,6 +114,30 @@ def answering() -> Iterator[None]:
             why=f"{type(error).__name__}: {str(error)[:200]}",
             fix="Nothing was lost; try again in a moment.",
         ) from error
+
+
+def end_transfers(
+    client: Any,  # noqa: ANN401 - boto3 makes its classes at run time
+    bucket: str,
+    folder: str,
+    before: datetime | None = None,
+) -> int:
+    """End the transfers in parts below a folder, or those begun before a moment; say how many."""
+    ended = 0
+    with answering():
+        pages = client.get_paginator("list_multipart_uploads").paginate(
+            Bucket=bucket, Prefix=folder
+        )
+        for row in (row for page in pages for row in page.get("Uploads", [])):
+            if before is not None and row["Initiated"] >= before:
+                continue
+            # Somebody else may have ended it just now.
+            with suppress(client.exceptions.NoSuchUpload):
+                client.abort_multipart_upload(
+                    Bucket=bucket, Key=row["Key"], UploadId=row["UploadId"]
+                )
+                ended += 1
+    return ended
 
 
 def prove(client: Any, bucket: str) -> None:  # noqa: ANN401 - boto3 makes its classes at run time

@@ -31,6 +31,12 @@ def unfit(code: str, message: str, digest: str) -> JobFailed:
     )
 
 
+def size(digest: str, found: int, announced: int) -> JobFailed:
+    """Say that a blob is longer or shorter than announced."""
+    message = f"Blob {digest} has {found} bytes instead of {announced}."
+    return unfit("blob_size", message, digest)
+
+
 def corrupt(digest: str) -> JobFailed:
     """Say that bytes are not those of their digest."""
     return unfit("blob_corrupt", f"The bytes under {digest} do not have that digest.", digest)

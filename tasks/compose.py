@@ -41,7 +41,7 @@ from storage.models import Build, Job, Model
 from tasks.beside import judged
 from tasks.engine_config import config_of
 from tasks.gates import Named, describe
-from tasks.results import engine_of, findings_of, model_of
+from tasks.results import engine_of, findings_of, layers_of, model_of
 from tasks.statement import Facts
 
 REPORT_NAME, PAGE_NAME = "report.json", "report.html"
@@ -96,7 +96,9 @@ def compose(
         _file(PAGE_TYPE, render(report), PAGE_NAME),
     ]
     manifest = Manifest.of(
-        made[0][0], [engine, *(row for row, _ in made[1:])], _annotations(report)
+        made[0][0],
+        [engine, *_layers(compiled), *(row for row, _ in made[1:])],
+        _annotations(report),
     )
     unmet = [verdict for verdict in report.gates if not verdict.met]
     return Composed(manifest, made, report, unmet)
@@ -220,13 +222,12 @@ def _precision_recipe(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
 
 
 def _annotations(report: BuildReport) -> dict[str, str]:
-    """Return what a manifest says of its precision; nothing where the model was built as it is."""
-    precision, told = report.precision, report.precision_verdict
-    if precision is None:
-        return {}
-    labels = {LABELS: ",".join(precision.labels)} if precision.labels else {}
-    verdict = {VERDICT: str(told.verdict)} if told is not None and told.verdict else {}
-    return {PRECISION: str(precision.recipe.kind)} | labels | verdict
+    """Return what a manifest says of its precision, if it has one, and warns of."""
+    precision, verdict = report.precision, report.precision_verdict
+    labels = [*(precision.labels if precision else []), *report.measurement_labels]
+    told = {PRECISION: str(precision.recipe.kind)} if precision else {}
+    said = {VERDICT: str(verdict.verdict)} if verdict is not None and verdict.verdict else {}
+    return told | said | ({LABELS: ",".join(labels)} if labels else {})
 
 
 def _written_by(stages: Mapping[Stage, Job], *those: Stage) -> dict[str, Any] | None:
@@ -249,6 +250,15 @@ def _engine(compiled: Job) -> Descriptor:
     row = engine_of(compiled.result)
     if row is None:
         raise JobFailed("There is no engine to publish.", blame=Blame.FARM, code="engine_missing")
+    return _layer(row)
+
+
+def _layers(compiled: Job) -> list[Descriptor]:
+    row = layers_of(compiled.result)
+    return [] if row is None else [_layer(row)]
+
+
+def _layer(row: Mapping[str, Any]) -> Descriptor:
     return Descriptor(
         media_type=row["media_type"],
         digest=row["digest"],

@@ -23,11 +23,11 @@ from tasks.messages import (
     INPUT_UNAVAILABLE,
     FinishReply,
     FinishRequest,
-    OutputFile,
 )
 from tasks.moves import locked, move
 from tasks.release import enqueue
 from tasks.results import check_storable
+from tasks.sent import clear, log_of
 
 _log = structlog.get_logger()
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
@@ -44,8 +44,7 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     if message.state not in _ENDS:
         raise InvalidRequest(f"An attempt cannot end as {message.state}.", code="invalid_finish")
     message = _storable(message)
-    log = message.log if message.log is not None and _is_there(farm, message.log) else None
-    message = message.model_copy(update={"log": log})
+    message = message.model_copy(update={"log": log_of(farm, node_id, job_id, message)})
     gone = _lost_engine(farm, job_id, message.failure)
     alone = _is_without_bucket(message.failure) and _answers(farm)
     with farm.database.transaction() as session:
@@ -59,7 +58,7 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
             found[1] if found else None, node_id, message.attempt, message.lease_token
         )
         build = found[0] if found else builds.lock(session, job.build_id)
-        message = _own_bytes_only(session, job, message)
+        message = _asked_for_only(session, job, message)
         if gone is not None:
             lost.note(session, gone)
         if alone:
@@ -72,17 +71,27 @@ def finish(farm: Farm, node_id: str, job_id: str, message: FinishRequest) -> Fin
     reach("finish.committed")
     for build_id in touched:
         farm.progress.wake(build_id)
+    _clear(farm, job, message.attempt)
     return FinishReply(state=state)
 
 
-def _own_bytes_only(session: Session, job: Job, message: FinishRequest) -> FinishRequest:
-    """Refuse bytes that this attempt was given no place for: they may be another tenant's."""
+def _clear(farm: Farm, job: Job, number: int) -> None:
+    """Remove what an attempt has sent, unless its outputs are to be looked at."""
+    if job.state is JobState.UPLOADED:
+        return
+    with farm.database.transaction() as session:
+        attempt = attempts.find(session, job.id, number)
+    if attempt is not None:
+        clear(farm, attempt)
+
+
+def _asked_for_only(session: Session, job: Job, message: FinishRequest) -> FinishRequest:
+    """Refuse outputs that this attempt asked no place for; what it has sent is looked at later."""
     attempt = attempts.find(session, job.id, job.attempt)
     places = set(attempt.places) if attempt is not None else set()
-    log = message.log if message.log is not None and message.log.digest in places else None
     strange = sorted({file.digest for file in message.outputs} - places)
     if not strange or message.state is not JobState.SUCCEEDED:
-        return message.model_copy(update={"log": log})
+        return message
     return _not_kept(message, f"It names {strange[0]}, for which it asked no place.")
 
 
@@ -110,12 +119,6 @@ def _storable(message: FinishRequest) -> FinishRequest:
     except ValueError as error:
         return _not_kept(message, f"{error}.")
     return message
-
-
-def _is_there(farm: Farm, log: OutputFile) -> bool:
-    """Tell whether a log was uploaded; an attempt may end without, so that none is lost over it."""
-    info = farm.objects.head(log.digest)
-    return info is not None and info.size == log.size
 
 
 def _is_without_bucket(failure: Failure | None) -> bool:

@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from enginefarm.errors import InvalidRequest, NotServed
-from enginefarm.precision import STAGES, PrecisionKind
+from enginefarm.compile_options import first_version, unknown_to
+from enginefarm.errors import InvalidRequest
+from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
-from tasks.routing import PRECISION_TOOL, serves
+from tasks.routing import APART, PRECISION_TOOL, serves
 from tasks.twin import Twin, twin_kind
+from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -74,22 +76,25 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         NotServed: nobody can build it and the person does not want to wait, or waiting could not
             help (code ``backend_not_in_version``).
         NotServed: nobody has the tool for the precision (code ``precision_not_served``).
-        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
+        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``), or the
+            version that is there has no such option yet (code ``option_not_in_version``).
     """
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
-    tool = newest_tool(nodes, spec.precision.stage)
+    tool = newest_tool(nodes, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
-        raise _not_in_this_version(target)
+        raise not_in_this_version(target)
     if spec.precision.stage is not None and tool is None and version is not None:
         if spec.wait_for_node == 0:
-            raise _nobody_makes(spec.precision.stage)
+            raise nobody_makes(spec.precision, spec.precision.stage)
         version = None
     if version is None:
         if spec.wait_for_node == 0:
-            raise _not_served(target, nodes)
+            present = {row.name for node in nodes for row in node.description.backends}
+            raise not_served(target, sorted(present))
         twin = _twin(spec, target, None)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
+    _refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
         return TargetPlan(
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
@@ -109,7 +114,7 @@ def _twin(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode] | None) -> 
     kind = twin_kind(spec.precision.kind, target)
     if kind is PrecisionKind.AS_IS or nodes is None:
         return Twin(kind)
-    tool = newest_tool(nodes, STAGES[kind])
+    tool = newest_tool(nodes, Precision(kind=kind))
     return Twin(kind, tool) if tool is not None else Twin(PrecisionKind.AS_IS)
 
 
@@ -122,7 +127,7 @@ def _stages(
     if version is not None and not able(nodes, Stage.REPAIR, target, version):
         # Nodes of the version before know no repairs, and their builds go on as they did.
         if spec.options.repair.asks:
-            raise _nobody_repairs(target)
+            raise nobody_repairs(target)
         return _without(Stage.REPAIR, stages)
     return stages
 
@@ -154,9 +159,15 @@ def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
     return f"not run: no live node has a {target.arch} device with {target.backend}"
 
 
-def able(nodes: Sequence[LiveNode], stage: Stage, target: Target, version: str | None) -> list[str]:
+def able(
+    nodes: Sequence[LiveNode],
+    stage: Stage,
+    target: Target,
+    version: str | None,
+    tool: PrecisionTool | None = None,
+) -> list[str]:
     """Return the names of the nodes that can do a stage for a target."""
-    return [node.name for node in nodes if serves(node.description, stage, target, version)]
+    return [node.name for node in nodes if serves(node.description, stage, target, version, tool)]
 
 
 def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
@@ -182,16 +193,16 @@ def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:
     ]
 
 
-def newest_tool(nodes: Sequence[LiveNode], stage: Stage | None) -> str | None:
-    """Return the newest version of the tool that live nodes can run a precision stage with."""
-    if stage is None:
+def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
+    """Return the newest version of its tool that live nodes can make a precision with."""
+    if asked.stage is None:
         return None
     versions = {
         backend.version
         for node in nodes
         for backend in node.description.backends
-        if backend.name == PRECISION_TOOL.backend
-        and serves(node.description, stage, PRECISION_TOOL, backend.version)
+        if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
+        and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
     return max(versions, key=_version_order, default=None)
 
@@ -214,6 +225,18 @@ def _needs_measure(gate: Gate, target: Target) -> bool:
     return applies and not elsewhere
 
 
+def _refuse_unknown_options(spec: BuildSpec, target: Target, version: str) -> None:
+    for name in unknown_to(target.backend, version, spec.options.compile):
+        since = first_version(target.backend, name)
+        raise InvalidRequest(
+            f"{target.backend} {version} has no options.compile.{name}.",
+            code="option_not_in_version",
+            why=f"It came with {since}, and no live node that builds {target} has as new a one.",
+            fix=f"Leave it out, or bring a node to {target.backend} {since} or newer.",
+            target=str(target),
+        )
+
+
 def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:
     for gate in gates:
         if _needs_measure(gate, target):
@@ -230,53 +253,3 @@ def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> 
 
 def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
-
-
-def _not_in_this_version(target: Target) -> NotServed:
-    known = [name for name in BACKEND_ARCHITECTURES if name not in NOT_IN_THIS_VERSION]
-    return NotServed(
-        f"The backend {target.backend} is not in this version of the farm.",
-        code="backend_not_in_version",
-        why="Its name is kept for it, but no node of this version has code for it: to wait for one "
-        "would not help.",
-        fix=f"Choose one of {', '.join(known)}.",
-        target=str(target),
-    )
-
-
-def _nobody_repairs(target: Target) -> NotServed:
-    return NotServed(
-        f"Nobody can repair a model for {target} now.",
-        code="repair_not_served",
-        why="A repair is asked for, and no live node that builds for the target takes the stage.",
-        fix="Start a node of this version that takes the stage repair, or ask for no repair.",
-        target=str(target),
-    )
-
-
-def _nobody_makes(stage: Stage) -> NotServed:
-    return NotServed(
-        f"Nobody can {stage} a model now.",
-        code="precision_not_served",
-        why=f"A precision is asked for, and no live node with {PRECISION_TOOL.backend} takes the"
-        f" stage {stage}.",
-        fix=f"Start a node of this version that takes the stage {stage}, set wait_for_node, or"
-        " build the model as it is.",
-        stage=str(stage),
-    )
-
-
-def _not_served(target: Target, nodes: Sequence[LiveNode]) -> NotServed:
-    present = sorted({b.name for node in nodes for b in node.description.backends})
-    if target.backend not in present:
-        missing = f"no live node has the backend {target.backend}"
-    else:
-        missing = f"no live node's {target.backend} builds for {target.arch}"
-    return NotServed(
-        f"Nobody can build {target} now.",
-        why=f"{missing[0].upper()}{missing[1:]}; live backends: {', '.join(present) or 'none'}.",
-        fix="Choose a target that GET /v1/targets shows as served, start a node that has it, or "
-        "set wait_for_node to the seconds you are willing to wait.",
-        target=str(target),
-        missing=missing,
-    )

@@ -11,15 +11,15 @@ from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.target import Target
 from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
-from storage.models import Build, Job
+from storage.models import Attempt, Build, Job
 from tasks.conclude import conclude
 from tasks.failing import fail_attempt
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
-from tasks.proof import prove_blobs
 from tasks.results import check_result
+from tasks.sent import clear, prove
 
 _log = structlog.get_logger()
 
@@ -38,8 +38,11 @@ def settle(farm: Farm, job_id: str) -> None:
         job = jobs.find(session, job_id)
         if job is None or job.state is not JobState.UPLOADED:
             return
-        attempt, tenant_id = job.attempt, job.tenant_id
-    bad = _verify(farm, job)
+        tenant_id = job.tenant_id
+        attempt = attempts.find(session, job_id, job.attempt)
+        if attempt is None:
+            return
+    bad = _verify(farm, job, attempt)
     reach("settle.proved")
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
@@ -47,7 +50,7 @@ def settle(farm: Farm, job_id: str) -> None:
         if found is None:
             return
         build, job = found
-        if job.state is not JobState.UPLOADED or job.attempt != attempt:
+        if job.state is not JobState.UPLOADED or job.attempt != attempt.number:
             return
         touched = _move_on(session, farm.policy, build, job, bad)
         session.flush()
@@ -56,13 +59,15 @@ def settle(farm: Farm, job_id: str) -> None:
     _log.info("job_settled", job=job_id, build=build.id, state=str(job.state))
     for build_id in touched:
         farm.progress.wake(build_id)
+    clear(farm, attempt)
 
 
-def _verify(farm: Farm, job: Job) -> JobFailed | None:
+def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
     """Return what is wrong with an uploaded job, if anything is."""
     result = job.result or {}
     try:
-        prove_blobs(farm, [(file["digest"], file["size"]) for file in result["outputs"]])
+        files = [(row["digest"], row["size"], row["media_type"]) for row in result["outputs"]]
+        prove(farm, attempt, files)
         check_result(Stage(job.stage), Target.parse(job.target), result)
     except JobFailed as error:
         return error

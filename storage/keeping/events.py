@@ -1,4 +1,8 @@
-"""The events of builds that have ended; where each job got to stands in its row."""
+"""The events of builds that have ended; where each job got to stands in its row.
+
+A build that was cancelled may have jobs that go on for others, and tell their end: its events go
+when the last of them has ended.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, select, tuple_
+from sqlalchemy import Row, Select, delete, exists, select, tuple_
 
+from storage import jobs
 from storage.database import Session, now
-from storage.models import Build, Event
+from storage.models import Build, Event, Job
 from storage.retention import Rule, Thing
 
 _KEY = (Build.finished_at, Build.id)
@@ -40,7 +45,8 @@ def remove(session: Session, thing: Thing) -> None:
 
 
 def _with_events() -> Select[*tuple[Any, ...]]:
-    return select(*_KEY, Build.tenant_id).where(
+    going_on = exists().where(Job.build_id == Build.id, Job.state.in_(jobs.LIVE))
+    return select(*_KEY, Build.tenant_id, going_on.label("live")).where(
         Build.events_expired_at.is_(None), Build.finished_at.is_not(None)
     )
 
@@ -52,4 +58,5 @@ def _thing(row: Row[*tuple[Any, ...]]) -> Thing:
         key=(row.finished_at, row.id),
         name=row.id,
         since=row.finished_at,
+        live=row.live,
     )

@@ -138,7 +138,11 @@ class Job(Base):
 
 
 class Attempt(Base):
-    """One run of a job on one node."""
+    """One run of a job on one node.
+
+    ``places``: the digests that it may name. ``held``: those of them that its tenant had here
+    already, so that they need not be sent.
+    """
 
     __tablename__ = "attempts"
     __table_args__ = (
@@ -168,6 +172,7 @@ class Attempt(Base):
     lease_sha256: Mapped[bytes | None]
     answered: Mapped[JobState | None] = mapped_column(words(JobState))
     places: Mapped[list[Any]] = mapped_column(default=list, server_default=text("'[]'"))
+    held: Mapped[list[Any]] = mapped_column(default=list, server_default=text("'[]'"))
     started_at: Mapped[datetime] = mapped_column(server_default=func.now())
     finished_at: Mapped[datetime | None]
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 
-from enginefarm.digest import digest_of
+from enginefarm.digest import digest_of, hex_of
 from enginefarm.errors import Conflict, FarmError
 from storage import parts as parts_module
+from storage.database import now
 from storage.objects import ObjectInfo, S3Objects
 from storage.parts import Parts
 from tests.contract.stores import MIB, RAW, fresh, overwrite, store_at
@@ -265,3 +267,22 @@ def test_what_is_not_there_is_told_as_lost(objects: S3Objects, tmp_path: Path, n
         CALLS[name](objects.parts, tmp_path / "part")
 
     assert caught.value.code == "upload_lost"
+
+
+def test_a_copy_that_nobody_lived_to_end_is_given_up(objects: S3Objects, parts: Parts) -> None:
+    """Its parts lie beside the blobs, under no name that a listing of objects tells."""
+    _, digest = fresh()
+    name = hex_of(digest)
+    key = f"sha256/{name[:2]}/{name}"
+    client, where = objects._client, {"Bucket": objects._bucket, "Key": key}
+    begun = client.create_multipart_upload(**where)
+
+    def is_there() -> bool:
+        listed = client.list_multipart_uploads(Bucket=where["Bucket"], Prefix=key)
+        return begun["UploadId"] in {row["UploadId"] for row in listed.get("Uploads", [])}
+
+    parts.give_up(now() - timedelta(hours=1))
+    young = is_there()
+    parts.give_up(now() + timedelta(hours=1))
+
+    assert (young, is_there()) == (True, False)

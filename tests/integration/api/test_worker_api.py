@@ -7,6 +7,7 @@ import pytest
 
 from enginefarm.digest import digest_of
 from enginefarm.state import Scope
+from storage.staging import staged_at
 from tests.integration.api.asked import submit
 from tests.integration.api.node import ENGINE, Node, description, enrol
 from tests.integration.api.served import TOKEN, Served
@@ -148,6 +149,7 @@ def test_bytes_other_than_announced_are_not_taken_by_the_bucket(
 
     assert wrong.status_code == 400
     assert api.farm.objects.head(digest_of(unique)) is None
+    assert api.farm.objects.staging.find(staged_at(job_id, 1, digest_of(unique))) is None
 
 
 def test_a_cancelled_job_is_told_to_stop_with_its_next_beat(

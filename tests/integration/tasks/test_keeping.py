@@ -126,6 +126,24 @@ def test_events_go_and_their_numbers_are_not_given_again(scene: Scene, node: Fak
     assert [row.seq for row in scene.events(build_id)] == [last + 1]
 
 
+def test_events_that_a_job_tells_after_its_cancelled_build_has_ended_go_too(
+    scene: Scene, node: FakeNode
+) -> None:
+    first, second = scene.submit(), scene.submit()
+    work = node.take(scene.job(first, Stage.REPAIR))
+    cancel(scene.farm, scene.tenant_id, first)
+    let_pass(scene.farm, 31 * DAY)
+    keep(scene.farm)
+    assert scene.events(first) != [], "a job of it goes on, for the second build"
+    node.tell(work, node.done(work))
+    scene.settle()
+    keep(scene.farm)
+
+    assert scene.events(first) == []
+    assert scene.build(first).events_expired_at is not None
+    assert scene.events(second) != []
+
+
 def test_no_terms_remove_nothing(scene: Scene, node: FakeNode) -> None:
     published(scene, node)
     let_pass(scene.farm, 10_000 * DAY)

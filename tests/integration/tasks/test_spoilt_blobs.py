@@ -62,10 +62,29 @@ def test_spoilt_bytes_give_way_to_the_right_ones(scene: Scene, node: FakeNode) -
     overwrite(scene.bucket, made.digest, b"y" * made.size)
     node.tell(work, message)
     scene.settle()
+
+    assert scene.job(build_id, Stage.COMPILE).state is JobState.SUCCEEDED
+    scene.bucket.confirm(made.digest, made.size)
+
+
+def test_bytes_of_the_tenants_own_that_were_spoilt_are_made_again(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    scene.do(node, build_id, Stage.CHECK)
+    work = node.take(scene.job(build_id, Stage.COMPILE))
+    ((made, data),) = node.made(work)
+    scene.bucket.put_bytes(made.digest, data, made.media_type)
+    with scene.farm.database.transaction() as session:
+        blobs.record(session, scene.tenant_id, made.digest, made.size, made.media_type)
+    message = node.done(work)
+    overwrite(scene.bucket, made.digest, b"y" * made.size)
+    node.tell(work, message)
+    scene.settle()
     assert (scene.attempts(scene.job(build_id, Stage.COMPILE))[0].failure or {})["code"] == (
         "blob_corrupt"
     )
-    node.engine = f"engine of {work.job_id} by {node.name}".encode()
+    node.engine = data
     scene.do(node, build_id, Stage.COMPILE)
     assert scene.job(build_id, Stage.COMPILE).state is JobState.SUCCEEDED
 

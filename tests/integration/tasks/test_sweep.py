@@ -6,17 +6,23 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 
 from enginefarm.digest import digest_of
-from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.state import BuildState, JobState, Stage, UploadState
+from intake.reader import Reader
 from storage import garbage
 from storage.database import now
 from storage.models import Garbage
+from storage.parts import S3Parts
 from tasks.farm import Farm
 from tasks.sweep import Sweeper, remove
+from tasks.verify_uploads import verify_due
 from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.life.traps import Killed
+from tests.integration.tasks.parts_waiting import FILES, lease_ends, row, waiting
 from tests.integration.tasks.scene import Scene
 
 OCTETS = "application/octet-stream"
@@ -54,8 +60,8 @@ def test_what_no_row_refers_to_goes_and_all_else_stays(
 
     assert scene.bucket.head(lost) is None
     digest = (scene.job(build_id, Stage.PUBLISH).result or {})["artifact"]
-    for row in (scene.verified(digest).manifest.config, *scene.verified(digest).manifest.layers):
-        scene.bucket.confirm(row.digest, row.size)
+    for layer in (scene.verified(digest).manifest.config, *scene.verified(digest).manifest.layers):
+        scene.bucket.confirm(layer.digest, layer.size)
     second = scene.submit(seed=3)
     scene.run(node, second)
     scene.publish()
@@ -130,3 +136,36 @@ def test_who_stores_bytes_waits_for_their_removal_and_then_stores_them(
 
     scene.bucket.confirm(lost, len(data))
     assert remove(hasty, [lost], now() + timedelta(seconds=1)) == 0
+
+
+def test_a_verifier_that_dies_while_it_copies_leaves_nothing_for_ever(
+    scene: Scene, farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upload_id = waiting(farm, scene.tenant_id, FILES)
+
+    def die(*_: object) -> NoReturn:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(S3Parts, "_copied", die)
+        with pytest.raises(Killed):
+            verify_due(farm, Reader())
+    left = copies(scene)
+    lease_ends(farm, upload_id)
+    verify_due(farm, Reader())
+    still = copies(scene)
+    sweeper = Sweeper(replace(farm, policy=replace(farm.policy, upload_grace_s=-60.0)))
+    while not sweeper.rounds:
+        sweeper.turn()
+
+    assert row(farm, upload_id).state is UploadState.DONE
+    assert len(left) == 1
+    assert still == left, "whoever follows does not know of it"
+    assert copies(scene) == []
+
+
+def copies(scene: Scene) -> list[str]:
+    """Return the copies to where blobs lie that were begun and have not ended."""
+    client, bucket = scene.bucket._client, scene.bucket._bucket
+    listed = client.list_multipart_uploads(Bucket=bucket, Prefix="sha256/")
+    return [each["UploadId"] for each in listed.get("Uploads", [])]

@@ -8,6 +8,7 @@ from enginefarm.counted import counted
 from enginefarm.report import (
     AccuracyReport,
     BuildReport,
+    CompileReport,
     LatencyReport,
     Machine,
     MetricReport,
@@ -38,6 +39,7 @@ def head(report: BuildReport) -> Markup:
         ["precision", _precision(report)],
         ["build", report.build or NONE],
         ["engine", f"{report.compile.engine_bytes} bytes in {report.compile.seconds:.1f} s"],
+        ["device memory", _device_memory(report.compile)],
         ["recipe", report.recipe.key if report.recipe else NONE],
     ]
     return join(tag("h1", f"Engine for {report.target}"), tag("p", said, class_=kind), facts(rows))
@@ -49,6 +51,12 @@ def _precision(report: BuildReport) -> str:
     told = report.precision_verdict
     said = (told.verdict or "no verdict") if told is not None else "no verdict"
     return f"{report.precision.recipe.kind}, {said}"
+
+
+def _device_memory(told: CompileReport) -> str:
+    if told.device_memory_bytes is None:
+        return told.inspection_reason or NONE
+    return f"{told.device_memory_bytes} bytes beside the weights"
 
 
 def gates(report: BuildReport) -> Markup:

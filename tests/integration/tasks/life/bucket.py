@@ -36,10 +36,6 @@ class AgeingBucket:
         self._birth(digest)
         self._real.put_bytes(digest, data, media_type)
 
-    def presign_put(self, digest: str, *args: Any, **named: Any) -> tuple[str, dict[str, str]]:  # noqa: ANN401 - as the real one takes
-        self._birth(digest)
-        return self._real.presign_put(digest, *args, **named)
-
     def remove(self, digest: str) -> None:
         self._born.pop(digest, None)
         self._real.remove(digest)
@@ -53,3 +49,6 @@ def clear(objects: Objects) -> None:
     while page := objects.listing():
         for digest, _ in page:
             objects.remove(digest)
+    while sent := objects.staging.listing():
+        for place, _ in sent:
+            objects.staging.remove(place)

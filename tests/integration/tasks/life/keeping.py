@@ -76,7 +76,6 @@ def _protected(now: Snapshot, before: datetime) -> set[Thing]:
     for build in now.builds.values():
         if build.id in recent:
             safe.add((Rule.MODELS, f"{build.tenant_id} {build.model_digest}"))
-        if build.finished_at is None or build.finished_at >= before:
             safe.add((Rule.EVENTS, build.id))
     for job in now.jobs.values():
         if job.build_id in recent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enginefarm.state import JobState
+from storage.staging import sender_of
 from tasks.sweep import Sweeper
 from tests.integration.tasks.life.kept_laws import named
 from tests.integration.tasks.life.steps import Steps
@@ -27,7 +28,7 @@ def needed(steps: Steps) -> set[str]:
 def sweep(steps: Steps) -> None:
     """Go once through the bucket; whatever the rows say before is needed is there afterwards."""
     steps.look()
-    before = needed(steps)
+    before, sent = needed(steps), being_sent(steps)
     sweeper = Sweeper(steps.world.brittle)
     try:
         while not sweeper.rounds:
@@ -35,3 +36,15 @@ def sweep(steps: Steps) -> None:
     finally:
         left = {digest for digest in before if steps.world.farm.objects.head(digest) is not None}
         assert left == before, f"the sweep took what is needed: {sorted(before - left)}"
+        assert being_sent(steps) == sent, "the sweep took what an attempt has sent"
+
+
+def being_sent(steps: Steps) -> set[str]:
+    """Return the places that are filled and will be looked at, by the rows as they are."""
+    held = {
+        (job.id, job.attempt)
+        for job in steps.now.jobs.values()
+        if job.state in {JobState.RUNNING, JobState.UPLOADED}
+    }
+    filled = [place for place, _ in steps.world.farm.objects.staging.listing()]
+    return {place for place in filled if sender_of(place) in held}

@@ -126,11 +126,13 @@ class _Points:
 
 def trapped(farm: Farm, trap: Trap) -> Farm:
     """Return the same farm with a trap at every step it takes outside its own memory."""
-    objects = _Points(farm.objects, trap, "put_bytes", "confirm", "remove", "head")
+    objects: Any = _Points(farm.objects, trap, "put_bytes", "confirm", "remove", "head")
+    objects.staging = _Points(farm.objects.staging, trap, "find", "remove")
+    objects.parts = _Points(farm.objects.parts, trap, "promote")
     return replace(
         farm,
         database=cast("Database", _Database(farm.database, trap)),
-        objects=cast("Any", objects),
+        objects=objects,
         progress=cast("Any", _Points(farm.progress, trap, "wake", "publish")),
         signer=cast("StatementSigner", _Points(farm.signer, trap, "sign")),
     )
