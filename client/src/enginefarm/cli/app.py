@@ -28,6 +28,7 @@ from enginefarm.cli import (
     models,
     report,
     run_engine,
+    search,
     submit,
     trust,
     watch,
@@ -63,6 +64,7 @@ app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)
 app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
+app.add_typer(search.app, name="search")
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
 app.command("trust")(trust.trust)

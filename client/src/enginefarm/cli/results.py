@@ -150,7 +150,8 @@ def noise(latency: LatencyReport) -> str:
 
 def _doubts(latency: LatencyReport) -> list[str]:
     # What the inputs were is a fact like others, and no doubt.
-    return [note for note in latency.notes if not note.startswith("inputs: ")]
+    notes = [note for note in latency.notes if not note.startswith("inputs: ")]
+    return notes + (latency.trust.tainted if latency.trust is not None else [])
 
 
 def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:
