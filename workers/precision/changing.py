@@ -12,6 +12,7 @@ import onnx
 from enginefarm.errors import FarmError
 from enginefarm.precision import PrecisionKind
 from enginefarm.precision_report import KeptNode, PrecisionRecipe
+from enginefarm.sensitivity_report import SensitivityReport
 from workers.measurement.inputs import Feeds
 from workers.precision import refusals
 from workers.precision.casting import plan_cast
@@ -24,6 +25,7 @@ from workers.precision.quantizing import (
     quantized_nodes,
 )
 from workers.precision.running import likeness, opened, outputs_of
+from workers.precision.sensitivity import Bench, sensitivity
 from workers.precision.tidying import constants_as_weights, named
 from workers.precision.writing import written
 
@@ -53,6 +55,7 @@ class Changed:
     nodes: int
     changed: int
     kept: list[KeptNode]
+    sensitivity: SensitivityReport | str | None = None
 
 
 def require_plain(model: onnx.ModelProto) -> None:
@@ -119,7 +122,11 @@ def quantized(work: Work) -> Changed:
         for node in model.graph.node
         if node.name in able - into
     ]
-    return Changed(made, None, _computing(model.graph), len(into), kept)
+    cost = None
+    if recipe.sensitivity is not None:
+        bench = Bench(model, made, work.few, work.every, work.folder, work.alive)
+        cost = sensitivity(bench, sorted(into), recipe.sensitivity)
+    return Changed(made, None, _computing(model.graph), len(into), kept, cost)
 
 
 def _computing(graph: onnx.GraphProto) -> int:

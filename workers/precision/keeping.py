@@ -99,7 +99,7 @@ def _without_spans(plan: Plan, ground: Ground, wanted: Sequence[Outputs], like: 
         losses.append((1 - _likeness(alone, ground, wanted), number))
     losses.sort(reverse=True)
     best, found = dict(before), like
-    for count in _doubling(len(spans)):
+    for count in doubling(len(spans)):
         plan.kept = before | {
             place: f"in half this span costs {loss:.2g} of the cosine"
             for loss, number in losses[:count]
@@ -114,7 +114,7 @@ def _without_spans(plan: Plan, ground: Ground, wanted: Sequence[Outputs], like: 
     return found
 
 
-def _doubling(most: int) -> Iterator[int]:
+def doubling(most: int) -> Iterator[int]:
     """Yield 1, 2, 4, … and ``most``."""
     count = 1
     while count < most:

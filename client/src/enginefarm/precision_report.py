@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from enginefarm.accuracy_report import AccuracyReport
 from enginefarm.finding import Finding
 from enginefarm.precision import CalibrationMethod, PrecisionKind, PrecisionTool
+from enginefarm.sensitivity_report import SensitivityReport
 
 Count = Annotated[int, Field(ge=0)]
 LABEL_SYNTHETIC = "synthetic_calibration"
@@ -28,15 +29,18 @@ class PrecisionRecipe(_Data):
     kind: PrecisionKind
     tool: PrecisionTool
     tool_version: str = Field(
-        description="Of ONNX Runtime, which quantizes, and judges what is cast."
+        description="Of ONNX Runtime, which quantizes, and judges what is cast; or of ModelOpt and"
+        " of what it works with."
     )
     method: CalibrationMethod | None = None
     percentile: float | None = None
     per_channel: bool | None = None
+    block_size: int | None = None
     op_types: list[str] = []
     exclude: list[str] = []
     calibration: str | None = None
     samples: int | None = None
+    sensitivity: int | None = None
 
 
 class KeptNode(_Data):
@@ -85,5 +89,9 @@ class PrecisionReport(_Data):
         " on the CPU.",
     )
     model_accuracy_reason: str | None = None
+    sensitivity: SensitivityReport | None = Field(
+        default=None, description="What each layer costs; only where it is asked for."
+    )
+    sensitivity_reason: str | None = None
     model_bytes: Count = Field(description="Bytes of the model that was written.")
     seconds: Annotated[float, Field(ge=0)]

@@ -12,8 +12,10 @@ import pytest
 from enginefarm.cli.app import invoke
 from enginefarm.cli.builds import _asked
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.cli.layer_lines import costliest
 from enginefarm.finding import warning_finding
 from enginefarm.precision_report import PrecisionReport
+from enginefarm.sensitivity_report import SensitivityReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState
 from enginefarm.views import ArtifactView
@@ -146,3 +148,33 @@ def test_the_accuracy_of_the_file_is_shown_under_its_own_name(
     out = shown(reported(model_accuracy=accuracy), farm_env, capsys)
     assert "output of the model file" in out
     assert "precision as the model came" in shown(view, farm_env, capsys)
+
+
+def test_a_report_names_the_layers_that_int8_costs_most(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"node": f"layer-{n}", "operator": "Conv", "cosine_loss": 0.1 / n} for n in (1, 2, 3)]
+    costs = {
+        "how": "one at a time",
+        "layers_count": 4,
+        "tried": 3,
+        "layers": rows,
+        "estimate_samples": 32,
+        "trial_samples": 4,
+        "steps": [{"kept": 0, "cosine": 0.875}, {"kept": 1, "cosine": 0.995}],
+    }
+    view = reported(sensitivity=SensitivityReport.model_validate(costs))
+    out = shown(view, farm_env, capsys)
+    assert out.index("layer-1") < out.index("layer-3")
+    assert "3 of 4 were tried on 4 samples: one at a time" in out
+    assert "0: 0.875, 1: 0.995" in out
+    assert view.report is not None
+    line = "int8 costs most in layer-1 0.1, layer-2 0.05, layer-3 0.033 (loss of cosine)"
+    assert list(costliest(view.report.precision)) == [line]
+
+
+def test_what_layers_cost_is_asked_for_by_a_word_or_a_number(farm_env: LoopbackFarm) -> None:
+    bodies = _submitting(farm_env)
+    for text in ("true", "16"):
+        assert invoke([*INT8, DATA, "--option", f"precision.sensitivity={text}"]) == ExitCode.OK
+    assert [row["precision"]["sensitivity"] for row in bodies] == [True, 16]

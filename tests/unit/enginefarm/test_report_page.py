@@ -9,10 +9,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.report import BuildReport
 from enginefarm.report_page import render
 from enginefarm.report_page.markup import MAX_TEXT, UNSEEN, plain, tag
 from enginefarm.report_page.page import STYLE
+from enginefarm.sensitivity_report import SensitivityReport
 from tests.contract.filled import filled
 from tests.unit.enginefarm import reports
 
@@ -152,3 +154,40 @@ def test_text_is_escaped_and_bounded_wherever_it_stands() -> None:
     made = tag("td", "<&>", title='"><b>')
     assert made == '<td title="&quot;&gt;&lt;b&gt;">&lt;&amp;&gt;</td>'
     assert len(plain("x" * 10_000)) == MAX_TEXT + 1
+
+
+def layer(name: str, loss: float | None) -> dict[str, object]:
+    return {"node": name, "operator": "Conv", "cosine_loss": loss, "sqnr_db": 30.0}
+
+
+@pytest.mark.parametrize("worst", [0.0, 1e-12, 0.25, 2.0])
+def test_what_layers_cost_is_drawn_costliest_first(worst: float) -> None:
+    told = filled(PrecisionReport, optional=False)
+    rows = [layer("<hurt>", worst), layer("other", 0.0), layer("untried", None)]
+    costs = SensitivityReport.model_validate(
+        {
+            "how": "one at a time",
+            "layers_count": 3,
+            "tried": 2,
+            "estimate_samples": 9,
+            "trial_samples": 4,
+            "layers": rows,
+            "steps": [{"kept": 0, "cosine": 0.75}, {"kept": 2, "cosine": 1.0}],
+        }
+    )
+    with_costs = told.model_copy(update={"sensitivity": costs})
+    data = render(reports.report().model_copy(update={"precision": with_costs}))
+    page = read(data)
+    assert page.text.index("<hurt>") < page.text.index("other") < page.text.index("untried")
+    assert "2 of 3 layers were tried on 4 samples" in page.text
+    assert page.tags.count("svg") == 5
+    assert b"nan" not in data
+
+
+def test_why_nothing_is_known_of_layers_is_said_and_nothing_where_nobody_asked() -> None:
+    told = filled(PrecisionReport, optional=False)
+    silent = reports.report().model_copy(update={"precision": told})
+    why = told.model_copy(update={"sensitivity_reason": "no <output>"})
+    assert "layers cost" not in read(render(silent)).text
+    page = read(render(silent.model_copy(update={"precision": why})))
+    assert "Not measured: no <output>" in page.text

@@ -14,6 +14,7 @@ from rich.text import Text
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.fixes import fix_in_words
 from enginefarm.cli.grid import NONE, Column, Grid, short
+from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
@@ -53,6 +54,7 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+            lines += _left(build, target)
         lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
@@ -68,6 +70,13 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     if not artifacts and any(target.artifact for target in build.targets):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
+
+
+def _left(build: BuildView, target: TargetView) -> list[str]:
+    """Return which repairs a failed target did not get, and why: one of them may be the cure."""
+    jobs = [job for job in build.jobs if job.target == target.target]
+    told = [said for job in jobs for said in job.repairs_left]
+    return [f"{target.target}: repair not done, {clean(said)}" for said in told]
 
 
 def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
@@ -93,6 +102,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     if not report.measured:
         yield f"not measured: {report.reason or 'no reason given'}"
     yield from repaired(report)
+    yield from costliest(report.precision)
     for verdict in report.gates:
         if not verdict.met:
             yield f"gate not met: {verdict.gate} ({_missed(verdict)})"
@@ -140,7 +150,8 @@ def noise(latency: LatencyReport) -> str:
 
 def _doubts(latency: LatencyReport) -> list[str]:
     # What the inputs were is a fact like others, and no doubt.
-    return [note for note in latency.notes if not note.startswith("inputs: ")]
+    notes = [note for note in latency.notes if not note.startswith("inputs: ")]
+    return notes + (latency.trust.tainted if latency.trust is not None else [])
 
 
 def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:

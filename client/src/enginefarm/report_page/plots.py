@@ -26,26 +26,26 @@ def histogram(told: Histogram, unit: str, *, logarithmic: bool) -> Markup:
     bars = [
         tag(
             "rect",
-            x=_at(LEFT + place * width),
-            y=_at(floor - share * (floor - TOP)),
-            width=_at(max(width - 1, 0.5)),
-            height=_at(share * (floor - TOP)),
+            x=place(LEFT + at * width),
+            y=place(floor - share * (floor - TOP)),
+            width=place(max(width - 1, 0.5)),
+            height=place(share * (floor - TOP)),
             class_="bar",
         )
-        for place, share in enumerate(heights)
+        for at, share in enumerate(heights)
     ]
     ticks = [
-        _label(LEFT + inner * part, floor + 14, number(_edge(told.edges, part)), anchor)
+        label(LEFT + inner * part, floor + 14, number(_edge(told.edges, part)), anchor)
         for part, anchor in ((0.0, "start"), (0.5, "middle"), (1.0, "end"))
     ]
     axis = [
-        _label(LEFT - 6, TOP + 8, number(float(most)), "end"),
-        _label(LEFT - 6, floor, "0", "end"),
+        label(LEFT - 6, TOP + 8, number(float(most)), "end"),
+        label(LEFT - 6, floor, "0", "end"),
     ]
-    name = _label(LEFT + inner / 2, HEIGHT - 4, unit, "middle")
-    frame = tag("line", x1=_at(LEFT), y1=_at(floor), x2=_at(WIDTH - RIGHT), y2=_at(floor))
+    name = label(LEFT + inner / 2, HEIGHT - 4, unit, "middle")
+    frame = tag("line", x1=place(LEFT), y1=place(floor), x2=place(WIDTH - RIGHT), y2=place(floor))
     what = f"Histogram: {sum(told.counts)} values from {number(told.edges[0])} to"
-    return _drawing(
+    return drawing(
         f"{what} {number(told.edges[-1])}, {unit}", HEIGHT, *bars, frame, *ticks, *axis, name
     )
 
@@ -63,8 +63,8 @@ def over_time(moments: Sequence[Moment]) -> Markup:
 
     def line(values: Sequence[float], kind: str) -> Markup:
         points = " ".join(
-            f"{_at(LEFT + inner * moment.at_ms / last)},"
-            f"{_at(floor - (floor - TOP) * min(value / top, 1.0))}"
+            f"{place(LEFT + inner * moment.at_ms / last)},"
+            f"{place(floor - (floor - TOP) * min(value / top, 1.0))}"
             for moment, value in zip(moments, values, strict=True)
         )
         return tag("polyline", points=Markup(points), class_=kind)
@@ -74,14 +74,14 @@ def over_time(moments: Sequence[Moment]) -> Markup:
         line([moment.p50 for moment in moments], "mid"),
     ]
     marks = [
-        _label(LEFT - 6, TOP + 8, number(top), "end"),
-        _label(LEFT - 6, floor, "0", "end"),
-        _label(LEFT, floor + 14, "0", "start"),
-        _label(WIDTH - RIGHT, floor + 14, f"{number(last / 1000)} s", "end"),
-        _label(LEFT + inner / 2, HEIGHT - 4, "ms over time: median, and slowest (thin)", "middle"),
+        label(LEFT - 6, TOP + 8, number(top), "end"),
+        label(LEFT - 6, floor, "0", "end"),
+        label(LEFT, floor + 14, "0", "start"),
+        label(WIDTH - RIGHT, floor + 14, f"{number(last / 1000)} s", "end"),
+        label(LEFT + inner / 2, HEIGHT - 4, "ms over time: median, and slowest (thin)", "middle"),
     ]
-    frame = tag("line", x1=_at(LEFT), y1=_at(floor), x2=_at(WIDTH - RIGHT), y2=_at(floor))
-    return _drawing("Latency over time", HEIGHT, *lines, frame, *marks)
+    frame = tag("line", x1=place(LEFT), y1=place(floor), x2=place(WIDTH - RIGHT), y2=place(floor))
+    return drawing("Latency over time", HEIGHT, *lines, frame, *marks)
 
 
 def errors(rows: Sequence[OutputAccuracy]) -> Markup | None:
@@ -94,26 +94,28 @@ def errors(rows: Sequence[OutputAccuracy]) -> Markup | None:
     span, inner = max(high - low, 1), WIDTH - NAME_WIDTH - RIGHT
 
     def at(size: float) -> float:
-        place = (math.log10(size) - low) / span if size > 0 else 0.0
-        return NAME_WIDTH + inner * min(max(place, 0.0), 1.0)
+        part = (math.log10(size) - low) / span if size > 0 else 0.0
+        return NAME_WIDTH + inner * min(max(part, 0.0), 1.0)
 
     parts: list[Markup] = []
-    for place, row in enumerate(shown):
-        y = TOP + place * ROW
+    for line, row in enumerate(shown):
+        y = TOP + line * ROW
         name = row.output if len(row.output) <= LETTERS else f"{row.output[:LETTERS]}…"
-        width = _at(at(row.max_abs_error) - NAME_WIDTH)
+        width = place(at(row.max_abs_error) - NAME_WIDTH)
         parts += [
-            _label(NAME_WIDTH - 6, y + 13, name, "end"),
-            tag("rect", x=_at(NAME_WIDTH), y=_at(y + 4), width=width, height="10", class_="bar"),
-            tag("circle", cx=_at(at(row.mean_abs_error)), cy=_at(y + 9), r="4", class_="mean"),
+            label(NAME_WIDTH - 6, y + 13, name, "end"),
+            tag(
+                "rect", x=place(NAME_WIDTH), y=place(y + 4), width=width, height="10", class_="bar"
+            ),
+            tag("circle", cx=place(at(row.mean_abs_error)), cy=place(y + 9), r="4", class_="mean"),
         ]
     height = TOP + len(shown) * ROW + BOTTOM
     parts += [
-        _label(NAME_WIDTH, height - 18, f"1e{low}", "start"),
-        _label(WIDTH - RIGHT, height - 18, f"1e{low + span}", "end"),
-        _label(WIDTH / 2, height - 4, "largest |error| (bar) and mean (dot)", "middle"),
+        label(NAME_WIDTH, height - 18, f"1e{low}", "start"),
+        label(WIDTH - RIGHT, height - 18, f"1e{low + span}", "end"),
+        label(WIDTH / 2, height - 4, "largest |error| (bar) and mean (dot)", "middle"),
     ]
-    return _drawing("Error of each output", height, *parts)
+    return drawing("Error of each output", height, *parts)
 
 
 def _share(count: int, most: int, *, logarithmic: bool) -> float:
@@ -124,15 +126,18 @@ def _edge(edges: Sequence[float], part: float) -> float:
     return edges[round((len(edges) - 1) * part)]
 
 
-def _label(x: float, y: float, words: str, anchor: str) -> Markup:
-    return tag("text", words, x=_at(x), y=_at(y), text_anchor=anchor)
+def label(x: float, y: float, words: str, anchor: str) -> Markup:
+    """Return words at a place of a drawing; ``anchor`` says which end of them stands there."""
+    return tag("text", words, x=place(x), y=place(y), text_anchor=anchor)
 
 
-def _at(value: float) -> str:
+def place(value: float) -> str:
+    """Return a length or a place in a drawing as it is written."""
     return f"{value:.1f}"
 
 
-def _drawing(title: str, height: float, *parts: Markup) -> Markup:
-    box = f"0 0 {_at(WIDTH)} {_at(height)}"
-    size = {"width": _at(WIDTH), "height": _at(height)}
+def drawing(title: str, height: float, *parts: Markup) -> Markup:
+    """Return a drawing of the usual width."""
+    box = f"0 0 {place(WIDTH)} {place(height)}"
+    size = {"width": place(WIDTH), "height": place(height)}
     return tag("svg", tag("title", title), join(*parts), viewBox=box, role="img", **size)
