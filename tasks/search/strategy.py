@@ -15,7 +15,7 @@ from itertools import islice
 
 from enginefarm.counted import counted
 from enginefarm.gate import Metric
-from enginefarm.precision import DEFAULT_METHOD, CalibrationMethod, Precision, PrecisionKind
+from enginefarm.precision import CalibrationMethod, Precision, PrecisionKind
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import Outcome
 
@@ -89,7 +89,7 @@ def _wanted(
 def openers(spec: SearchSpec, kinds: Sequence[PrecisionKind]) -> Iterator[Proposal]:
     """Yield what is tried whatever comes of it."""
     yield Proposal(Precision(), "the model as it came, which all others are held against")
-    methods = spec.space.methods or [DEFAULT_METHOD, CalibrationMethod.MINMAX]
+    methods = spec.space.methods or [CalibrationMethod.PERCENTILE, CalibrationMethod.MINMAX]
     more = [] if spec.space.methods else [CalibrationMethod.ENTROPY]
     if PrecisionKind.INT8 in kinds:
         yield from (_int8(spec, method) for method in methods)

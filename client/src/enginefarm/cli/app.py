@@ -8,6 +8,7 @@ No command prints a traceback: an error is three sentences on stderr and an exit
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -36,7 +37,9 @@ from enginefarm.cli.exit_codes import ExitCode, exit_code_of
 from enginefarm.cli.output import let_every_letter_out, print_error, say
 from enginefarm.cli.settings import read_settings, wants_traceback
 from enginefarm.errors import FarmError, InvalidRequest
+from enginefarm.nearest import did_you_mean
 
+_NO_COMMAND = re.compile(r"No such command '(?P<name>[^']*)'.*", re.DOTALL)
 app = typer.Typer(
     name="enginefarm",
     help="Submit models to an engine farm; fetch signed inference engines by hash, verify and "
@@ -125,6 +128,14 @@ def _usage(error: typer.TyperException) -> FarmError:
     said = error.format_message().strip().replace(": Value error, ", ": ")
     where = getattr(error, "ctx", None)
     command = "enginefarm" if where is None else where.command_path
+    wrong = _NO_COMMAND.fullmatch(said.rstrip("."))
+    if wrong is not None:
+        known = getattr(getattr(where, "command", None), "commands", {})
+        return InvalidRequest(
+            f"There is no command {wrong['name'][:80]!r}.",
+            code="usage",
+            fix=f"{did_you_mean(wrong['name'][:80], known)} See: {command} --help",
+        )
     return InvalidRequest(
         said if said.endswith(("?", "!")) else f"{said.rstrip('.')}.",
         code="usage",

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from pydantic import JsonValue
 
-from enginefarm.cli import arguments, gate_arguments
+from enginefarm.cli import arguments, gate_arguments, trtexec_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
@@ -39,6 +39,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_unmeasured: options.IfUnmeasured = Unmeasured.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
     synthetic: options.Synthetic = None,
@@ -61,10 +62,11 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked = _built(target, profile or [])
-    more, space = _rewritten(option or [], fix or [], allow or [], precision)
+    asked = _built(target, profile)
+    more, space = _rewritten(option, fix, allow, precision)
     search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
-    asked |= more | gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
+    asked = trtexec_arguments.added(asked | more, trtexec or [])
+    asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
     asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
@@ -122,10 +124,10 @@ def _search(
     begin(farm, spec, way.key, as_json=way.as_json)
 
 
-def _built(target: list[str], profile: list[str]) -> dict[str, JsonValue]:
+def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
     return {
         "targets": [str(each) for each in arguments.targets(target)],
-        "profiles": arguments.plain_profiles(arguments.profiles(profile)),
+        "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
     }
 
 
@@ -141,15 +143,15 @@ def _circumstances(
 
 
 def _rewritten(
-    option: list[str], fix: list[str], allow: list[str], kind: str
+    option: list[str] | None, fix: list[str] | None, allow: list[str] | None, kind: str
 ) -> tuple[dict[str, JsonValue], JsonValue]:
     """Return the options by stage and the precision, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
-    given = arguments.options(option)
+    given = arguments.options(option or [])
     finer = given.pop("precision", {})
-    rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix, allow)}
+    rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
     if kind == AUTO:
         return rewritten, space_asked(finer)
     return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None

@@ -43,6 +43,13 @@ Options = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
+Trtexec = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FLAGS",
+        help=f"Flags of a trtexec command: each is taken or refused by its name. {_MANY}",
+    ),
+]
 Fixes = Annotated[
     list[str] | None,
     typer.Option(
@@ -77,7 +84,7 @@ Kind = Annotated[
     str,
     typer.Option(
         "--precision",
-        metavar="as-is|fp16|bf16|int8|auto",
+        metavar="as-is|fp16|bf16|int8|fp8|int4|auto",
         help="What the engine computes with; finer with --option precision.method=entropy. auto: "
         "search for the best that meets --require, and follow the search to its end.",
     ),
@@ -102,7 +109,7 @@ Budget = Annotated[
 Calibration = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE|DIGEST", help="An .npz file to take int8 ranges from, or a dataset's digest."
+        metavar="FILE|DIGEST", help="An .npz file to take ranges from, or a dataset's digest."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
