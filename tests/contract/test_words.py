@@ -31,7 +31,7 @@ from enginefarm import (
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
-from tasks import messages
+from tasks import descriptions, messages
 from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
 from tests.contract.filled import filled
 
@@ -63,7 +63,7 @@ DATA = [
     each
     for module in (
         *(accuracy_report, errors, gate, manifest, messages, precision, precision_report),
-        *(device_times, percentiles, report, spec, trust_record, upload, views),
+        *(descriptions, device_times, percentiles, report, spec, trust_record, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)
