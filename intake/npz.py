@@ -19,6 +19,7 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
+from enginefarm.calibration_cache import HEAD_BYTES, refuse_calibration_cache
 from enginefarm.errors import InvalidDataset, TooLarge
 from enginefarm.tensor import TensorView
 
@@ -163,7 +164,7 @@ def open_npz(stream: BinaryIO, *, max_bytes: int, max_expanded_bytes: int) -> Np
     if size > max_bytes:
         raise too_large("A dataset", size, max_bytes)
     stream.seek(0)
-    _refuse_other_kinds(stream.read(len(_NPY)))
+    _refuse_other_kinds(stream.read(HEAD_BYTES))
     stream.seek(0)
     return NpzFile(stream, max_expanded_bytes=max_expanded_bytes)
 
@@ -173,7 +174,8 @@ def _refuse_other_kinds(head: bytes) -> None:
         raise not_npz("it has 0 bytes")
     if _PICKLE.match(head):
         raise pickled("The file is a Python pickle.")
-    if head == _NPY:
+    refuse_calibration_cache(head)
+    if head.startswith(_NPY):
         raise not_npz("it is a single array (.npy), which has no name")
 
 

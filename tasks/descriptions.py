@@ -37,6 +37,9 @@ class BackendDescription(_Description):
     on_device: list[str] = Field(
         default=[], description="Of those it builds for, the ones it needs a device of here for."
     )
+    cuda: str | None = Field(
+        default=None, description="The CUDA that it was built for, where it comes for several."
+    )
 
 
 class NodeDescription(_Description):

@@ -20,6 +20,7 @@ from enginefarm.target import Target
 from tasks.descriptions import BackendDescription as BackendDescription  # noqa: PLC0414
 from tasks.descriptions import Device as Device  # noqa: PLC0414
 from tasks.descriptions import NodeDescription as NodeDescription  # noqa: PLC0414
+from tasks.storable import storable
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
@@ -55,26 +56,11 @@ class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Refuse text that no database column can hold, wherever it is in a message."""
-    if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            message = "text holds a NUL character or half of a surrogate pair"
-            raise ValueError(message)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _storable(key), _storable(part)
-    elif isinstance(value, list):
-        for part in value:
-            _storable(part)
-    return value
-
-
 class _StoredMessage(_Message):
     @model_validator(mode="before")
     @classmethod
     def _is_storable(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
-        return _storable(value)
+        return storable(value)
 
 
 class Ring(_Message):

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from enginefarm.compile_options import first_version, unknown_to
 from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.precision import Precision, PrecisionTool
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
-from tasks.routing import PRECISION_TOOL, serves
+from tasks.routing import APART, PRECISION_TOOL, serves
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -58,21 +60,23 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         NotServed: nobody can build it and the person does not want to wait, or waiting could not
             help (code ``backend_not_in_version``).
         NotServed: nobody has the tool for the precision (code ``precision_not_served``).
-        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
+        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``), or the
+            version that is there has no such option yet (code ``option_not_in_version``).
     """
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
-    tool = newest_tool(nodes, spec.precision.stage)
+    tool = newest_tool(nodes, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
         raise _not_in_this_version(target)
     if spec.precision.stage is not None and tool is None and version is not None:
         if spec.wait_for_node == 0:
-            raise _nobody_makes(spec.precision.stage)
+            raise _nobody_makes(spec.precision, spec.precision.stage)
         version = None
     if version is None:
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+    _refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
         return TargetPlan(
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
@@ -126,9 +130,15 @@ def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
     return f"not run: no live node has a {target.arch} device with {target.backend}"
 
 
-def able(nodes: Sequence[LiveNode], stage: Stage, target: Target, version: str | None) -> list[str]:
+def able(
+    nodes: Sequence[LiveNode],
+    stage: Stage,
+    target: Target,
+    version: str | None,
+    tool: PrecisionTool | None = None,
+) -> list[str]:
     """Return the names of the nodes that can do a stage for a target."""
-    return [node.name for node in nodes if serves(node.description, stage, target, version)]
+    return [node.name for node in nodes if serves(node.description, stage, target, version, tool)]
 
 
 def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
@@ -154,16 +164,16 @@ def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:
     ]
 
 
-def newest_tool(nodes: Sequence[LiveNode], stage: Stage | None) -> str | None:
-    """Return the newest version of the tool that live nodes can run a precision stage with."""
-    if stage is None:
+def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
+    """Return the newest version of its tool that live nodes can make a precision with."""
+    if asked.stage is None:
         return None
     versions = {
         backend.version
         for node in nodes
         for backend in node.description.backends
-        if backend.name == PRECISION_TOOL.backend
-        and serves(node.description, stage, PRECISION_TOOL, backend.version)
+        if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
+        and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
     return max(versions, key=_version_order, default=None)
 
@@ -183,6 +193,18 @@ def waits_for_measure(spec: BuildSpec, target: Target) -> bool:
 def _needs_measure(gate: Gate, target: Target) -> bool:
     applies = gate.target is None or gate.target == target
     return applies and gate.metric not in _MEASURED_AT_COMPILE
+
+
+def _refuse_unknown_options(spec: BuildSpec, target: Target, version: str) -> None:
+    for name in unknown_to(target.backend, version, spec.options.compile):
+        since = first_version(target.backend, name)
+        raise InvalidRequest(
+            f"{target.backend} {version} has no options.compile.{name}.",
+            code="option_not_in_version",
+            why=f"It came with {since}, and no live node that builds {target} has as new a one.",
+            fix=f"Leave it out, or bring a node to {target.backend} {since} or newer.",
+            target=str(target),
+        )
 
 
 def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:
@@ -225,14 +247,16 @@ def _nobody_repairs(target: Target) -> NotServed:
     )
 
 
-def _nobody_makes(stage: Stage) -> NotServed:
+def _nobody_makes(asked: Precision, stage: Stage) -> NotServed:
+    apart = asked.maker in APART
+    tool = f"{PRECISION_TOOL.backend} and {asked.maker}" if apart else PRECISION_TOOL.backend
     return NotServed(
         f"Nobody can {stage} a model now.",
         code="precision_not_served",
-        why=f"A precision is asked for, and no live node with {PRECISION_TOOL.backend} takes the"
-        f" stage {stage}.",
-        fix=f"Start a node of this version that takes the stage {stage}, set wait_for_node, or"
-        " build the model as it is.",
+        why=f"A precision is asked for, and no live node with {tool} takes the stage {stage}.",
+        fix=f"Start a node of this version that takes the stage {stage}"
+        + (f" and has an environment with {asked.maker}" if apart else "")
+        + ", set wait_for_node, or build the model as it is.",
         stage=str(stage),
     )
 

@@ -38,7 +38,7 @@ class ChildOutput(_Document):
 
 
 class ChildJob(_Document):
-    """One stage to run."""
+    """One stage to run. ``pythons``: those of tools that have an environment of their own."""
 
     stage: Stage
     target: Target
@@ -46,6 +46,7 @@ class ChildJob(_Document):
     inputs: list[ChildInput]
     out: Path
     room: Room = Room()
+    pythons: dict[str, Path] = {}
     device: DeviceNeed | None = None
     """The GPU to take; absent: the child sees what it sees, and takes none."""
 

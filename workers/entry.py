@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
     settings = read_settings(arguments)
     try:
-        found = probe_in_child(settings.devices)
+        found = probe_in_child(settings.devices, settings.pythons)
     except FarmError as error:
         log.error("node_not_started", code=error.code, message=str(error))  # noqa: TRY400 - said in full
         return 1
@@ -203,6 +203,7 @@ def _workshop(
         devices=devices,
         job_log_bytes=settings.job_log_bytes,
         job_memory_bytes=settings.job_memory_bytes,
+        pythons=settings.pythons,
         gpus=GpuRules(
             lock_folder=settings.device_lock_dir,
             share=settings.share_devices,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -68,6 +68,7 @@ class Workshop:
     devices: Sequence[Device]
     job_log_bytes: int
     job_memory_bytes: int | None = None
+    pythons: Mapping[str, Path] = field(default_factory=dict)
     gpus: GpuRules = field(default_factory=GpuRules)
     on_progress: OnProgress = lambda _assignment, _progress: None
 
@@ -172,6 +173,7 @@ class _Attempt:
             inputs=inputs,
             out=out,
             room=room_of(self._job, devices, self._limits.memory_bytes),
+            pythons=dict(self._shop.pythons),
             device=need_of(stage, target, devices, self._shop.gpus),
         )
         write_document(scratch / JOB_FILE, job)

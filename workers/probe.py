@@ -1,6 +1,7 @@
 """``python -m workers.probe``: print what this machine is and which backends really load, as JSON.
 
-Each backend is tried in a process of its own, so one that crashes while loading is only absent.
+Each backend is tried in a process of its own, so one that crashes while loading is only absent. So
+is a tool that has an environment of its own.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -19,6 +20,7 @@ from tasks.messages import BackendDescription, Device
 from workers import hardware
 from workers.backends.registry import MODULES, open_backend
 from workers.settings import child_environment
+from workers.tool_script import ask_versions, version_of
 
 TIMEOUT_S = 120
 DEVICES: TypeAdapter[list[Device]] = TypeAdapter(list[Device])
@@ -47,13 +49,22 @@ class _Refused(BaseModel):
 REFUSED: TypeAdapter[_Refused] = TypeAdapter(_Refused)
 
 
-def probe(wanted: Sequence[str] = ()) -> Probe:
-    """Look at this machine, at the GPUs that are wanted alone, and try every backend."""
+def probe(pythons: Mapping[str, Path], wanted: Sequence[str] = ()) -> Probe:
+    """Look at this machine, at the GPUs that are wanted alone.
+
+    Every backend is tried, and every tool with a python of its own.
+    """
     devices = hardware.devices(wanted)
     found: list[BackendDescription] = []
     absent: dict[str, str] = {}
     for name in MODULES:
         described = _try_backend(name, devices)
+        if isinstance(described, str):
+            absent[name] = described
+        else:
+            found.append(described)
+    for name, python in pythons.items():
+        described = _try_tool(name, python)
         if isinstance(described, str):
             absent[name] = described
         else:
@@ -69,13 +80,15 @@ def probe(wanted: Sequence[str] = ()) -> Probe:
     )
 
 
-def probe_in_child(wanted: Sequence[str] = ()) -> Probe:
+def probe_in_child(wanted: Sequence[str] = (), pythons: Mapping[str, Path] | None = None) -> Probe:
     """Run this module as a child: the caller stays free of NVML and of runtimes.
 
     Raises:
         InvalidRequest: what is wanted names no GPU, or several (code ``device_unknown``).
     """
-    said = _ask(["--only", *wanted] if wanted else [])
+    named = [f"{name}={python}" for name, python in (pythons or {}).items()]
+    asked = [part for each in named for part in ("--tool", each)]
+    said = _ask([*asked, *(["--only", *wanted] if wanted else [])])
     refused = REFUSED.validate_json(said)
     if refused.failure is not None:
         raise InvalidRequest(
@@ -99,6 +112,17 @@ def _try_backend(name: str, devices: list[Device]) -> BackendDescription | str:
     return BackendDescription.model_validate_json(said)
 
 
+def _try_tool(name: str, python: Path) -> BackendDescription | str:
+    try:
+        version = version_of(ask_versions(python, importing=True))
+    except subprocess.CalledProcessError as error:
+        lines = str(error.stderr).strip().splitlines()
+        return f"status {error.returncode}: {lines[-1] if lines else 'it said nothing'}"
+    except (OSError, subprocess.TimeoutExpired, ValueError, LookupError) as error:
+        return f"{type(error).__name__}: {error}"
+    return BackendDescription(name=name, version=version, builds=["cpu"], measures=[])
+
+
 def _ask(arguments: list[str]) -> str:
     """Run a probe with a child's environment and return the last line it prints."""
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
@@ -120,10 +144,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--backend", choices=sorted(MODULES))
     parser.add_argument("--only", nargs="+", default=[], metavar="GPU")
     parser.add_argument("--devices", type=DEVICES.validate_json, default=[])
+    parser.add_argument("--tool", action="append", default=[], help="modelopt=PYTHON")
     asked = parser.parse_args(arguments)
     if asked.backend is None:
+        named = [each.partition("=") for each in asked.tool]
         try:
-            made: BaseModel = probe(asked.only)
+            made: BaseModel = probe({name: Path(python) for name, _, python in named}, asked.only)
         except InvalidRequest as error:
             made = _Refused(failure=error.as_failure())
     else:

@@ -39,6 +39,9 @@ CHILD_VARIABLES = (
 )
 
 
+TOOL_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")
+
+
 def default_node_name() -> str:
     """Return the machine's name in the alphabet of node names."""
     name = re.sub(r"[^a-z0-9._-]+", "-", socket.gethostname().lower()).strip("-._")
@@ -104,6 +107,10 @@ class NodeSettings(BaseSettings):
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(
         default=None, description="Most memory of one job, where the farm names no limit."
     )
+    modelopt_python: Path | None = Field(
+        default=None,
+        description="The python of an environment with NVIDIA ModelOpt; absent: the node has none.",
+    )
     node_grace_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0,
         description="When told to stop: how long its jobs may go on before they are handed back.",
@@ -111,6 +118,13 @@ class NodeSettings(BaseSettings):
     enrol_timeout_s: float = Field(
         default=300.0, description="How long a starting node waits for the farm."
     )
+
+    @property
+    def pythons(self) -> dict[str, Path]:
+        """The pythons of tools that have an environment of their own, by the tool's name."""
+        # Not resolved: the link is what makes it the python of its environment.
+        python = self.modelopt_python
+        return {} if python is None else {"modelopt": python.absolute()}
 
     @field_validator("stages", "devices", mode="before")
     @classmethod
@@ -127,6 +141,18 @@ def child_environment(scratch: Path) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
+    }
+
+
+def tool_environment(folder: Path) -> dict[str, str]:
+    """Return what a tool's own python may see: nothing of the farm, and nothing that varies."""
+    kept = {name: os.environ[name] for name in TOOL_VARIABLES if name in os.environ}
+    return kept | {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
+        "PYTHONUNBUFFERED": "1",
+        "TQDM_DISABLE": "1",
     }
 
 

@@ -14,12 +14,12 @@ from pydantic import TypeAdapter
 
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE
 from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from workers import benchmark
-from workers.backends.base import Backend, ModelSource, ProgressSink
+from workers.backends.base import Backend, Compiled, ModelSource, ProgressSink
 from workers.backends.registry import open_backend
 from workers.childjob import ChildJob, ChildOutput, ChildResult
 from workers.gpu.taken import Taken, taken
@@ -153,6 +153,8 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         engine_bytes=compiled.path.stat().st_size,
         peak_memory_bytes=peak_memory_bytes(),
         warnings=compiled.warnings,
+        device_memory_bytes=compiled.device_memory_bytes,
+        inspection_reason=compiled.inspection_reason,
     )
     engine = ChildOutput(
         role="engine",
@@ -160,8 +162,16 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         path=compiled.path,
         media_type=ENGINE_TYPES[job.target.backend],
     )
+    outputs = [engine, *_layers(compiled)]
     facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
-    return ChildResult(outputs=[engine], facts=TypeAdapter(dict[str, Any]).validate_python(facts))
+    return ChildResult(outputs=outputs, facts=TypeAdapter(dict[str, Any]).validate_python(facts))
+
+
+def _layers(compiled: Compiled) -> list[ChildOutput]:
+    path = compiled.layers
+    if path is None:
+        return []
+    return [ChildOutput(role="layers", name=path.name, path=path, media_type=LAYERS_TYPE)]
 
 
 def benchmark_engine(

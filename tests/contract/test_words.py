@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import enginefarm
 from enginefarm import (
     accuracy_report,
+    compile_options,
     device_times,
     errors,
     gate,
@@ -62,8 +63,9 @@ FARM_ONLY = {
 DATA = [
     each
     for module in (
-        *(accuracy_report, errors, gate, manifest, messages, precision, precision_report),
-        *(descriptions, device_times, percentiles, report, spec, trust_record, upload, views),
+        *(accuracy_report, compile_options, descriptions, device_times, errors, gate, manifest),
+        *(messages, percentiles, precision, precision_report, report, spec, trust_record),
+        *(upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

@@ -51,10 +51,17 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class Compiled:
-    """An engine on disk and what the build said."""
+    """An engine on disk and what the build said.
+
+    ``layers`` is a file in which the engine tells of its layers; ``device_memory_bytes`` is what it
+    needs on its device beside its weights. Where either is absent, ``inspection_reason`` says why.
+    """
 
     path: Path
     warnings: list[str]
+    layers: Path | None = None
+    device_memory_bytes: int | None = None
+    inspection_reason: str | None = None
 
 
 class Runner(Protocol):

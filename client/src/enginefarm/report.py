@@ -6,7 +6,8 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms; schema 4 had no ``precision.sensitivity``, no ``trust`` and no ``device``.
+histograms; schema 4 had no ``precision.sensitivity``, no ``trust``, no ``device`` and no
+``device_memory_bytes``.
 """
 
 from __future__ import annotations
@@ -109,6 +110,12 @@ class CompileReport(_Data):
     engine_bytes: Annotated[int, Field(gt=0)]
     peak_memory_bytes: Count
     warnings: list[str] = []
+    device_memory_bytes: Count | None = Field(
+        default=None, description="What an engine needs on its device to run, weights aside."
+    )
+    inspection_reason: str | None = Field(
+        default=None, description="Why the engine tells nothing of its layers and device memory."
+    )
 
 
 class BuildRecipe(_Data):

@@ -33,19 +33,8 @@ h2,th,td{border-color:#30363d}dt,.note,figcaption{color:#9198a1}svg text{fill:#9
 
 def render(report: BuildReport) -> bytes:
     """Return the page of a report; the same report gives the same bytes."""
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name_="referrer", content="no-referrer"),
-        tag("title", f"Report: {report.model_name or report.model} for {report.target}"),
-        tag("style", Markup(STYLE)),
-    )
-    body = tag(
-        "body",
+    return document(
+        f"Report: {report.model_name or report.model} for {report.target}",
         sections.head(report),
         sections.gates(report),
         sections.accuracy(report),
@@ -57,4 +46,20 @@ def render(report: BuildReport) -> bytes:
         sections.machines(report),
         sections.origin(report),
     )
-    return ("<!doctype html>\n" + tag("html", head, body, lang="en") + "\n").encode()
+
+
+def document(title: str, *parts: Markup) -> bytes:
+    """Return a whole page of these parts; its policy allows nothing but its own style."""
+    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="referrer", content="no-referrer"),
+        tag("title", title),
+        tag("style", Markup(STYLE)),
+    )
+    page = tag("html", head, tag("body", *parts), lang="en")
+    return f"<!doctype html>\n{page}\n".encode()
