@@ -51,7 +51,7 @@ def fail_attempt(
         return {build.id}
     job.failures += 1
     session.flush()
-    spoilt = attempts.failed_on(session, job, but=SCRATCH_FULL)
+    spoilt = attempts.failed_on(session, job, but=(SCRATCH_FULL, DEVICE_BUSY))
     goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
     if failure.code in OF_MEMORY and job.peak_bytes is not None:
         goal = _by_memory(session, policy, job, failure, goal)

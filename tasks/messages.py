@@ -17,6 +17,9 @@ from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
+from tasks.descriptions import BackendDescription as BackendDescription  # noqa: PLC0414
+from tasks.descriptions import Device as Device  # noqa: PLC0414
+from tasks.descriptions import NodeDescription as NodeDescription  # noqa: PLC0414
 from tasks.storable import storable
 
 RUN_TASK = "enginefarm.run"
@@ -63,51 +66,6 @@ class Ring(_Message):
 
     job_id: str
     attempt: Whole
-
-
-class Device(_Message):
-    """A device, ``cpu`` or ``sm_NN``; a MIG instance has a ``card``, what is out a ``fault``."""
-
-    arch: str
-    name: str
-    uuid: str | None = None
-    memory_bytes: Whole | None = None
-    driver: str | None = None
-    cuda: str | None = None
-    card: str | None = None
-    ecc: bool | None = None
-    persistence: bool | None = None
-    fault: str | None = None
-
-
-class BackendDescription(_Message):
-    """A backend that really loads on a node, probed in a child process."""
-
-    name: str
-    version: str
-    builds: list[str] = Field(description="Architectures it can build for here.")
-    measures: list[str] = Field(description="Architectures it can run on here.")
-    on_device: list[str] = Field(default=[], description="Of those, built on such a device alone.")
-    cuda: str | None = Field(
-        default=None, description="The CUDA that it was built for, where it comes for several."
-    )
-
-
-class NodeDescription(_Message):
-    """What a node says of itself."""
-
-    hostname: str
-    cpu: str
-    cores: Whole
-    memory_bytes: Whole
-    devices: list[Device]
-    backends: list[BackendDescription]
-    stages: list[Stage]
-    slots: Whole = 1
-    job_memory_bytes: Whole | None = Field(
-        default=None, description="Most memory of one job; absent: all that the node has."
-    )
-    farm_version: str
 
 
 class EnrolRequest(_StoredMessage):

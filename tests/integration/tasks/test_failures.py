@@ -136,7 +136,8 @@ def test_a_node_without_room_is_held_against_nobody_however_often_it_is_met(
     times = scene.farm.policy.max_attempts + scene.farm.policy.node_faults
     for number in range(1, times + 1):
         work = node.take(scene.job(build_id, Stage.REPAIR))
-        assert node.fail(work, "scratch_full", Blame.NODE) is JobState.QUEUED
+        code = "scratch_full" if number % 2 else "device_busy"
+        assert node.fail(work, code, Blame.NODE) is JobState.QUEUED
         job = scene.job(build_id, Stage.REPAIR)
         assert (job.attempt, job.failures) == (number + 1, 0)
     scene.run(node, build_id)

@@ -9,10 +9,11 @@ from enginefarm.errors import Conflict, TooLarge
 from enginefarm.state import Blame, JobState, NodeState, Stage
 from storage.models import Node
 from tasks import enrol
-from tasks.messages import Assignment, EnrolRequest, NodeBeat
+from tasks.messages import Assignment, BackendDescription, Device, EnrolRequest, NodeBeat
 from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode, description
 from tests.integration.tasks.scene import Scene
+from workers.gpu.serving import without
 
 
 def row_of(scene: Scene, node: FakeNode) -> Node:
@@ -166,6 +167,31 @@ def test_a_measurement_has_its_node_to_itself(scene: Scene) -> None:
     node.take(scene.job(measured, Stage.BENCHMARK))
     third = scene.submit(model=scene.other())
     assert node.ask(scene.job(third, Stage.REPAIR)).declined == "busy"
+
+
+def test_a_node_whose_gpu_is_out_takes_no_work_for_it_until_it_is_back(
+    scene: Scene, node: FakeNode
+) -> None:
+    gpu = Device(arch="sm_90", name="H200", uuid="GPU-1")
+    ort = BackendDescription(
+        name="onnxruntime",
+        version="1.30.0",
+        builds=["cpu", "sm_90"],
+        measures=["cpu", "sm_90"],
+        on_device=["sm_90"],
+    )
+    whole = description(ort).model_copy(update={"devices": [gpu]})
+
+    served = enrol.beat(scene.farm, node.node_id, NodeBeat(description=whole)).queues
+    out = enrol.beat(
+        scene.farm, node.node_id, NodeBeat(description=without(whole, {"GPU-1": "Xid 79"}))
+    )
+
+    assert {queue for queue in served if queue not in out.queues} == {
+        f"{stage}.sm_90" for stage in ("repair", "check", "compile", "benchmark")
+    }
+    assert row_of(scene, node).description["devices"][0]["fault"] == "Xid 79"
+    assert enrol.beat(scene.farm, node.node_id, NodeBeat(description=whole)).queues == served
 
 
 @pytest.mark.parametrize("version", ["0.9.0", "7.0.0", "not a version"])
