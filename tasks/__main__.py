@@ -23,6 +23,7 @@ from tasks.keeping import Keeper
 from tasks.loops import Loop, run
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
+from tasks.search.advance import advance_due
 from tasks.settings import ControlSettings
 from tasks.settle import settle_due
 from tasks.sweep import Sweeper
@@ -97,6 +98,7 @@ def _settle_and_publish(farm: Farm, signer: StatementSigner) -> int:
 
 def _reconcile(farm: Farm, sweeper: Sweeper, keeper: Keeper) -> int:
     reconcile(farm)
+    advance_due(farm)
     keeper.turn()
     sweeper.turn()
     tidy(farm)

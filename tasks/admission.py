@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.errors import InvalidRequest
 from enginefarm.fixed import with_fixed
 from enginefarm.gate_direction import require_direction
@@ -15,7 +16,6 @@ from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec, Gate, Metric
 from enginefarm.views import TensorView
 from tasks.readings import OF_METRIC, RELATIVE
-from tasks.recipe import OPTIONS_OF_BACKEND
 
 _INFINITE = math.inf
 # metric: the least and the greatest value that it can have, and whether it can be the least itself

@@ -39,7 +39,7 @@ from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.gates import Named, describe, judge
-from tasks.results import engine_of, findings_of, interface_of, model_of
+from tasks.results import engine_of, findings_of, interface_of, layers_of, model_of
 from tasks.statement import Facts
 
 REPORT_NAME, PAGE_NAME = "report.json", "report.html"
@@ -81,7 +81,9 @@ def compose(build: Build, model: Model, stages: Mapping[Stage, Job], named: Name
         _file(PAGE_TYPE, render(report), PAGE_NAME),
     ]
     manifest = Manifest.of(
-        made[0][0], [engine, *(row for row, _ in made[1:])], _annotations(report.precision)
+        made[0][0],
+        [engine, *_layers(compiled), *(row for row, _ in made[1:])],
+        _annotations(report),
     )
     unmet = [verdict for verdict in report.gates if not verdict.met]
     return Composed(manifest, made, report, unmet)
@@ -205,12 +207,12 @@ def _precision_recipe(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
     return next((stages[stage].recipe for stage in PRECISION_STAGES if stage in stages), None)
 
 
-def _annotations(precision: PrecisionReport | None) -> dict[str, str]:
-    """Return what a manifest says of its precision; nothing where the model was built as it is."""
-    if precision is None:
-        return {}
-    labels = {LABELS: ",".join(precision.labels)} if precision.labels else {}
-    return {PRECISION: str(precision.recipe.kind)} | labels
+def _annotations(report: BuildReport) -> dict[str, str]:
+    """Return what a manifest says of its precision, if it has one, and warns of."""
+    precision = report.precision
+    labels = [*(precision.labels if precision else []), *report.measurement_labels]
+    told = {PRECISION: str(precision.recipe.kind)} if precision else {}
+    return told | ({LABELS: ",".join(labels)} if labels else {})
 
 
 def _written_by(stages: Mapping[Stage, Job], *those: Stage) -> dict[str, Any] | None:
@@ -233,6 +235,15 @@ def _engine(compiled: Job) -> Descriptor:
     row = engine_of(compiled.result)
     if row is None:
         raise JobFailed("There is no engine to publish.", blame=Blame.FARM, code="engine_missing")
+    return _layer(row)
+
+
+def _layers(compiled: Job) -> list[Descriptor]:
+    row = layers_of(compiled.result)
+    return [] if row is None else [_layer(row)]
+
+
+def _layer(row: Mapping[str, Any]) -> Descriptor:
     return Descriptor(
         media_type=row["media_type"],
         digest=row["digest"],

@@ -15,6 +15,7 @@ from tasks.lifecycle import NODES_SPOILT, after_failure
 from tasks.measured import OF_MEMORY, rooms_now
 from tasks.messages import (
     BUCKET_AWAY,
+    DEVICE_BUSY,
     FARM_AWAY,
     INPUT_UNAVAILABLE,
     MEMORY_LIMIT,
@@ -31,6 +32,7 @@ _WAITED_FOR = {
     (Blame.FARM, BUCKET_AWAY),
     (Blame.FARM, FARM_AWAY),
     (Blame.NODE, SCRATCH_FULL),
+    (Blame.NODE, DEVICE_BUSY),
 }
 """What will be over one day, whatever the job: not counted."""
 

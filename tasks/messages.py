@@ -17,17 +17,16 @@ from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
+from tasks.storable import storable
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
-BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
-"""The codes of attempts without a bucket that answers, and without room on the node."""
+BUCKET_AWAY, SCRATCH_FULL, DEVICE_BUSY = "bucket_away", "scratch_full", "device_busy"
+"""The codes of attempts without a bucket that answers, without room on the node, without a GPU."""
 INPUT_UNAVAILABLE = "input_unavailable"
 """The code of an attempt for which an input does not come, or not as it should be."""
-
 MEMORY_LIMIT, OUT_OF_MEMORY = "memory_limit", "out_of_memory"
 """The codes of attempts that had too little memory: for a job by the node's rule, or at all."""
-
 FARM_AWAY = "farm_was_away"
 """The code of an attempt whose lease ran out while the control plane itself was away."""
 
@@ -54,26 +53,11 @@ class _Reply(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-def _storable(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Refuse text that no database column can hold, wherever it is in a message."""
-    if isinstance(value, str):
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            message = "text holds a NUL character or half of a surrogate pair"
-            raise ValueError(message)
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _storable(key), _storable(part)
-    elif isinstance(value, list):
-        for part in value:
-            _storable(part)
-    return value
-
-
 class _StoredMessage(_Message):
     @model_validator(mode="before")
     @classmethod
     def _is_storable(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
-        return _storable(value)
+        return storable(value)
 
 
 class Ring(_Message):
@@ -84,7 +68,7 @@ class Ring(_Message):
 
 
 class Device(_Message):
-    """A device of a node. ``arch`` is ``cpu`` or ``sm_NN``."""
+    """A device, ``cpu`` or ``sm_NN``; a MIG instance has a ``card``, what is out a ``fault``."""
 
     arch: str
     name: str
@@ -92,6 +76,10 @@ class Device(_Message):
     memory_bytes: Whole | None = None
     driver: str | None = None
     cuda: str | None = None
+    card: str | None = None
+    ecc: bool | None = None
+    persistence: bool | None = None
+    fault: str | None = None
 
 
 class BackendDescription(_Message):
@@ -101,6 +89,10 @@ class BackendDescription(_Message):
     version: str
     builds: list[str] = Field(description="Architectures it can build for here.")
     measures: list[str] = Field(description="Architectures it can run on here.")
+    on_device: list[str] = Field(default=[], description="Of those, built on such a device alone.")
+    cuda: str | None = Field(
+        default=None, description="The CUDA that it was built for, where it comes for several."
+    )
 
 
 class NodeDescription(_Message):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from enginefarm.compile_options import first_version, unknown_to
 from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.precision import Precision, PrecisionTool
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
@@ -59,7 +60,8 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         NotServed: nobody can build it and the person does not want to wait, or waiting could not
             help (code ``backend_not_in_version``).
         NotServed: nobody has the tool for the precision (code ``precision_not_served``).
-        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``).
+        InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``), or the
+            version that is there has no such option yet (code ``option_not_in_version``).
     """
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
@@ -74,6 +76,7 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         if spec.wait_for_node == 0:
             raise _not_served(target, nodes)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+    _refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
         return TargetPlan(
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
@@ -190,6 +193,18 @@ def waits_for_measure(spec: BuildSpec, target: Target) -> bool:
 def _needs_measure(gate: Gate, target: Target) -> bool:
     applies = gate.target is None or gate.target == target
     return applies and gate.metric not in _MEASURED_AT_COMPILE
+
+
+def _refuse_unknown_options(spec: BuildSpec, target: Target, version: str) -> None:
+    for name in unknown_to(target.backend, version, spec.options.compile):
+        since = first_version(target.backend, name)
+        raise InvalidRequest(
+            f"{target.backend} {version} has no options.compile.{name}.",
+            code="option_not_in_version",
+            why=f"It came with {since}, and no live node that builds {target} has as new a one.",
+            fix=f"Leave it out, or bring a node to {target.backend} {since} or newer.",
+            target=str(target),
+        )
 
 
 def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
-from enginefarm.manifest import ENGINE_TYPES, safe_file_name
+from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, safe_file_name
 from enginefarm.precision_report import PrecisionReport
-from enginefarm.repair_report import RepairReport
+from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
@@ -22,6 +22,7 @@ from enginefarm.views import TensorView
 from tasks.recipe import Made
 
 ENGINE_ROLE = "engine"
+LAYERS_ROLE, LAYERS_FILE = "layers", "layers.json"
 MODEL_ROLE, MODEL_FILE = "model", "model.onnx"
 MODEL_ROLES = frozenset({MODEL_ROLE, "external-data"})
 RESERVED_NAMES = frozenset(
@@ -77,8 +78,17 @@ _MACHINE: TypeAdapter[Machine | None] = TypeAdapter(Machine | None)
 
 def engine_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the engine among a compile job's outputs."""
+    return _output_of(result, ENGINE_ROLE)
+
+
+def layers_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the file in which an engine tells of its layers, if it told anything."""
+    return _output_of(result, LAYERS_ROLE)
+
+
+def _output_of(result: dict[str, Any] | None, role: str) -> dict[str, Any] | None:
     outputs = (result or {}).get("outputs", [])
-    row = next((row for row in outputs if row["role"] == ENGINE_ROLE), None)
+    row = next((row for row in outputs if row["role"] == role), None)
     if row is None:
         return None
     return {name: row[name] for name in ("name", "digest", "size", "media_type")}
@@ -114,6 +124,14 @@ def repairs_of(result: dict[str, Any] | None) -> list[str]:
     """Return the names of the passes that changed the model, if the job repaired one."""
     told = (result or {}).get("facts", {}).get("repair")
     return [] if told is None else [row.name for row in RepairReport.model_validate(told).applied]
+
+
+def repairs_left_of(result: dict[str, Any] | None) -> list[str]:
+    """Return the passes that would have been of use and were undone or not done, with why."""
+    told = (result or {}).get("facts", {}).get("repair")
+    rows = [] if told is None else RepairReport.model_validate(told).passes
+    left = {Outcome.UNDONE, Outcome.NOT_APPLIED}
+    return [f"{row.name}: {row.why}" for row in rows if row.outcome in left]
 
 
 def findings_of(result: dict[str, Any] | None, failure: dict[str, Any] | None) -> list[Finding]:
@@ -242,6 +260,16 @@ def _check_engine(target: Target, result: dict[str, Any]) -> None:
         engine["size"] == facts.compile.engine_bytes,
         f"the engine has {engine['size']} bytes, the report says {facts.compile.engine_bytes}",
     )
+    _check_layers(result)
+
+
+def _check_layers(result: dict[str, Any]) -> None:
+    told = [row for row in result["outputs"] if row["role"] != ENGINE_ROLE]
+    _require(len(told) <= 1, f"{len(told)} files were uploaded beside the engine")
+    for row in told:
+        _require(row["role"] == LAYERS_ROLE, f"a compile job makes no {row['role']}")
+        _require(row["name"] == LAYERS_FILE, f"the list of layers is not called {LAYERS_FILE}")
+        _require(row["media_type"] == LAYERS_TYPE, f"the list of layers is no {LAYERS_TYPE}")
 
 
 def _require(holds: bool, message: str) -> None:  # noqa: FBT001 - reads as an assertion

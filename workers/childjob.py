@@ -10,6 +10,7 @@ from enginefarm.errors import Failure
 from enginefarm.preflight.subject import Room
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from workers.gpu.need import DeviceNeed
 
 JOB_FILE = "job.json"
 RESULT_FILE = "result.json"
@@ -46,6 +47,8 @@ class ChildJob(_Document):
     out: Path
     room: Room = Room()
     pythons: dict[str, Path] = {}
+    device: DeviceNeed | None = None
+    """The GPU to take; absent: the child sees what it sees, and takes none."""
 
     def one(self, role: str) -> ChildInput | None:
         """Return the input of that role, if there is one."""
@@ -62,6 +65,8 @@ class ChildResult(_Document):
     facts: dict[str, JsonValue] = {}
     failure: Failure | None = None
     peak_memory_bytes: int = 0
+    device_uuid: str | None = None
+    """The GPU that was taken for it."""
 
 
 def write_document(path: Path, document: BaseModel) -> None:

@@ -41,6 +41,7 @@ from workers.childjob import (
 )
 from workers.farm_api import WorkerApi
 from workers.fetching import fetch
+from workers.gpu.need import GpuRules, need_of
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
@@ -68,6 +69,7 @@ class Workshop:
     job_log_bytes: int
     job_memory_bytes: int | None = None
     pythons: Mapping[str, Path] = field(default_factory=dict)
+    gpus: GpuRules = field(default_factory=GpuRules)
     on_progress: OnProgress = lambda _assignment, _progress: None
 
 
@@ -153,7 +155,8 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        found = machine.describe(self._shop.devices, self._device_arch(), load_before)
+        arch, uuid = self._device_arch(), end.result.device_uuid
+        found = machine.describe(self._shop.devices, arch, load_before, uuid)
         return replace(end, machine=found)
 
     def _device_arch(self) -> str:
@@ -162,14 +165,16 @@ class _Attempt:
     def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
         out = scratch / "out"
         out.mkdir()
+        stage, target, devices = self._job.stage, self._job.target, self._shop.devices
         job = ChildJob(
-            stage=self._job.stage,
-            target=self._job.target,
+            stage=stage,
+            target=target,
             recipe=self._job.recipe,
             inputs=inputs,
             out=out,
-            room=room_of(self._job, self._shop.devices, self._limits.memory_bytes),
+            room=room_of(self._job, devices, self._limits.memory_bytes),
             pythons=dict(self._shop.pythons),
+            device=need_of(stage, target, devices, self._shop.gpus),
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(

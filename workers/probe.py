@@ -10,11 +10,12 @@ import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from enginefarm.errors import Failure, InvalidRequest
 from tasks.messages import BackendDescription, Device
 from workers import hardware
 from workers.backends.registry import MODULES, open_backend
@@ -39,9 +40,21 @@ class Probe(BaseModel):
     absent: dict[str, str]
 
 
-def probe(pythons: Mapping[str, Path]) -> Probe:
-    """Look at this machine and try every backend, and every tool with a python of its own."""
-    devices = hardware.devices()
+class _Refused(BaseModel):
+    """A probe that was asked for GPUs that are not here."""
+
+    failure: Failure | None = None
+
+
+REFUSED: TypeAdapter[_Refused] = TypeAdapter(_Refused)
+
+
+def probe(pythons: Mapping[str, Path], wanted: Sequence[str] = ()) -> Probe:
+    """Look at this machine, at the GPUs that are wanted alone.
+
+    Every backend is tried, and every tool with a python of its own.
+    """
+    devices = hardware.devices(wanted)
     found: list[BackendDescription] = []
     absent: dict[str, str] = {}
     for name in MODULES:
@@ -67,10 +80,24 @@ def probe(pythons: Mapping[str, Path]) -> Probe:
     )
 
 
-def probe_in_child(pythons: Mapping[str, Path] | None = None) -> Probe:
-    """Run this module as a child: the caller stays free of NVML and of runtimes."""
+def probe_in_child(wanted: Sequence[str] = (), pythons: Mapping[str, Path] | None = None) -> Probe:
+    """Run this module as a child: the caller stays free of NVML and of runtimes.
+
+    Raises:
+        InvalidRequest: what is wanted names no GPU, or several (code ``device_unknown``).
+    """
     named = [f"{name}={python}" for name, python in (pythons or {}).items()]
-    return Probe.model_validate_json(_ask([part for each in named for part in ("--tool", each)]))
+    asked = [part for each in named for part in ("--tool", each)]
+    said = _ask([*asked, *(["--only", *wanted] if wanted else [])])
+    refused = REFUSED.validate_json(said)
+    if refused.failure is not None:
+        raise InvalidRequest(
+            refused.failure.message,
+            code=refused.failure.code,
+            why=refused.failure.why,
+            fix=refused.failure.fix,
+        )
+    return Probe.model_validate_json(said)
 
 
 def _try_backend(name: str, devices: list[Device]) -> BackendDescription | str:
@@ -115,12 +142,16 @@ def main(arguments: list[str]) -> int:
     """Print the whole probe, or one backend's description."""
     parser = argparse.ArgumentParser(prog="workers.probe", description=__doc__)
     parser.add_argument("--backend", choices=sorted(MODULES))
+    parser.add_argument("--only", nargs="+", default=[], metavar="GPU")
     parser.add_argument("--devices", type=DEVICES.validate_json, default=[])
     parser.add_argument("--tool", action="append", default=[], help="modelopt=PYTHON")
     asked = parser.parse_args(arguments)
     if asked.backend is None:
         named = [each.partition("=") for each in asked.tool]
-        made: BaseModel = probe({name: Path(python) for name, _, python in named})
+        try:
+            made: BaseModel = probe({name: Path(python) for name, _, python in named}, asked.only)
+        except InvalidRequest as error:
+            made = _Refused(failure=error.as_failure())
     else:
         made = open_backend(asked.backend).describe(asked.devices)
     print(made.model_dump_json())  # noqa: T201 - printing is what this is for

@@ -6,6 +6,7 @@ import platform
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -13,14 +14,15 @@ from pydantic import TypeAdapter
 
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE
 from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from workers import benchmark
-from workers.backends.base import Backend, ModelSource, ProgressSink
+from workers.backends.base import Backend, Compiled, ModelSource, ProgressSink
 from workers.backends.registry import open_backend
 from workers.childjob import ChildJob, ChildOutput, ChildResult
+from workers.gpu.taken import Taken, taken
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
@@ -28,7 +30,14 @@ CHECK_FILE = "check.json"
 
 
 def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
-    """Run the job's stage on its backend."""
+    """Run the job's stage on its backend, with the GPU it needs taken for as long as that lasts."""
+    with taken(job.device, sink) as device:
+        result = _run(job, sink, device)
+    uuid = None if device is None else device.gpu.uuid
+    return result.model_copy(update={"device_uuid": uuid})
+
+
+def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult:
     sink.report(None, "loading the runtime")
     if job.stage in PRECISION_STAGES:
         # Its tool is in the key, and not the target's backend, which this node may not have.
@@ -38,7 +47,7 @@ def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
         Stage.REPAIR: repair_model,
         Stage.CHECK: check,
         Stage.COMPILE: compile_model,
-        Stage.BENCHMARK: benchmark_engine,
+        Stage.BENCHMARK: partial(benchmark_engine, device=device),
     }
     if job.stage not in stages:
         raise JobFailed(
@@ -144,6 +153,8 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         engine_bytes=compiled.path.stat().st_size,
         peak_memory_bytes=peak_memory_bytes(),
         warnings=compiled.warnings,
+        device_memory_bytes=compiled.device_memory_bytes,
+        inspection_reason=compiled.inspection_reason,
     )
     engine = ChildOutput(
         role="engine",
@@ -151,11 +162,21 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         path=compiled.path,
         media_type=ENGINE_TYPES[job.target.backend],
     )
+    outputs = [engine, *_layers(compiled)]
     facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
-    return ChildResult(outputs=[engine], facts=TypeAdapter(dict[str, Any]).validate_python(facts))
+    return ChildResult(outputs=outputs, facts=TypeAdapter(dict[str, Any]).validate_python(facts))
 
 
-def benchmark_engine(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+def _layers(compiled: Compiled) -> list[ChildOutput]:
+    path = compiled.layers
+    if path is None:
+        return []
+    return [ChildOutput(role="layers", name=path.name, path=path, media_type=LAYERS_TYPE)]
+
+
+def benchmark_engine(
+    job: ChildJob, backend: Backend, sink: ProgressSink, device: Taken | None
+) -> ChildResult:
     """Measure the engine's latency, then its accuracy against the original model."""
     source, engine, dataset = source_of(job), job.one("engine"), job.one("dataset")
     if engine is None:
@@ -163,7 +184,7 @@ def benchmark_engine(job: ChildJob, backend: Backend, sink: ProgressSink) -> Chi
     request = benchmark.Request.of(
         job.recipe, source, engine.path, dataset.path if dataset else None
     )
-    facts = benchmark.run(request, backend, sink, peak_memory_bytes)
+    facts = benchmark.run(request, backend, sink, peak_memory_bytes, device)
     facts["versions"] = versions(backend)
     return ChildResult(facts=facts)
 

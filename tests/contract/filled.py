@@ -29,7 +29,7 @@ PLAIN: dict[object, object] = {
 }
 # Fields whose bounds exclude the plain value.
 CHOSEN: dict[object, dict[str, object]] = {
-    spec.CompileOptions: {"optimization_level": 3},
+    spec.CompileOptions: {"optimization_level": 3, "build_route": "-knob=on"},
     spec.BenchmarkOptions: {"max_duration_ms": 2000},
     precision.Precision: {"percentile": 99.9, "block_size": 32},
     spec.BuildSpec: {"priority": 1, "until": "check"},

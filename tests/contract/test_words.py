@@ -15,13 +15,17 @@ from pydantic import BaseModel
 import enginefarm
 from enginefarm import (
     accuracy_report,
+    compile_options,
+    device_times,
     errors,
     gate,
     manifest,
+    percentiles,
     precision,
     precision_report,
     report,
     spec,
+    trust_record,
     upload,
     views,
 )
@@ -59,8 +63,8 @@ FARM_ONLY = {
 DATA = [
     each
     for module in (
-        *(accuracy_report, errors, gate, manifest, messages, precision, precision_report),
-        *(report, spec, upload, views),
+        *(accuracy_report, compile_options, errors, gate, manifest, messages, precision),
+        *(precision_report, device_times, percentiles, report, spec, trust_record, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

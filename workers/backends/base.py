@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from enginefarm.finding import Finding
 from enginefarm.spec import CompileOptions, Profile
@@ -51,10 +51,17 @@ class ModelSource:
 
 @dataclass(frozen=True)
 class Compiled:
-    """An engine on disk and what the build said."""
+    """An engine on disk and what the build said.
+
+    ``layers`` is a file in which the engine tells of its layers; ``device_memory_bytes`` is what it
+    needs on its device beside its weights. Where either is absent, ``inspection_reason`` says why.
+    """
 
     path: Path
     warnings: list[str]
+    layers: Path | None = None
+    device_memory_bytes: int | None = None
+    inspection_reason: str | None = None
 
 
 class Runner(Protocol):
@@ -66,6 +73,41 @@ class Runner(Protocol):
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array | None]:
         """Run once, end to end; an output that is no tensor is ``None``."""
+
+
+class NotOnDevice(Exception):
+    """An engine cannot be run with its inputs and outputs on a device; the text says why."""
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Where the time of one run went, in ms; all but ``enqueue`` by the device's own events."""
+
+    h2d: float
+    enqueue: float
+    compute: float
+    d2h: float
+
+
+class DeviceRunner(Protocol):
+    """An engine whose inputs and outputs lie on a device, fed with the same inputs each time."""
+
+    cuda_graph: bool
+
+    def run(self) -> RunTimes:
+        """Copy the inputs in, run, copy the outputs out, and wait for the end."""
+
+
+@runtime_checkable
+class RunsOnDevice(Protocol):
+    """What a :class:`Runner` also is if its runtime lets data stay on a device."""
+
+    def on_device(self, feeds: Mapping[str, Array], *, cuda_graph: bool) -> DeviceRunner:
+        """Return the engine with these inputs bound, run once already.
+
+        Raises:
+            NotOnDevice: the engine, its inputs or its outputs do not allow it.
+        """
 
 
 class Backend(Protocol):

@@ -11,6 +11,7 @@ from workers.backends.base import Backend
 
 MODULES = {
     "onnxruntime": "workers.backends.onnxruntime",
+    "tensorrt": "workers.backends.tensorrt",
     "tensorrt-rtx": "workers.backends.tensorrt_rtx",
 }
 

@@ -10,4 +10,6 @@ CLIENT_CODES: Final[dict[str, str]] = {
     "gate_direction": "A gate's only bound is on the side on which engines get worse.",
     "gpu_differs": "The engine is for another GPU than any of this machine.",
     "layout_refused": "The engine cannot be laid out as was asked.",
+    "trtexec_flag_refused": "A flag of trtexec has no place in a build of the farm.",
+    "trtexec_flag_unknown": "A word of --trtexec is no flag of trtexec.",
 }

@@ -18,6 +18,12 @@ from pydantic import (
     model_validator,
 )
 
+from enginefarm.compile_options import (
+    CompileOptions as CompileOptions,  # noqa: PLC0414 - a part of a spec
+)
+from enginefarm.compile_options import (
+    GraphOptimization as GraphOptimization,  # noqa: PLC0414 - as above
+)
 from enginefarm.digest import Digest
 from enginefarm.gate import EvaluationMetric as EvaluationMetric  # noqa: PLC0414 - a part of a spec
 from enginefarm.gate import Gate as Gate  # noqa: PLC0414 - as above
@@ -50,23 +56,6 @@ Profile = dict[Name, ShapeRange]
 """One optimization profile: a shape range for each dynamic input."""
 
 
-class GraphOptimization(StrEnum):
-    """How far ONNX Runtime rewrites the graph before it is saved."""
-
-    NONE = "none"
-    BASIC = "basic"
-    EXTENDED = "extended"
-    ALL = "all"
-
-
-class CompileOptions(_Strict):
-    """How to build. ``None`` means the backend's own default."""
-
-    optimization_level: Annotated[Whole, Field(ge=0, le=5)] | None = None
-    workspace_mib: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = None
-    graph_optimization: GraphOptimization | None = None
-
-
 class BenchmarkOptions(_Strict):
     """How to measure: warm up, then run until the median is stable.
 
@@ -80,6 +69,10 @@ class BenchmarkOptions(_Strict):
     max_duration_ms: Annotated[Whole, Field(ge=100, le=3_600_000)] = 15_000
     stable_within: Annotated[Real, Field(gt=0, le=1)] = 0.02
     threads: Annotated[Whole, Field(ge=0, le=1024)] = 0
+    cuda_graph: bool = Field(default=False, description="Time replays of a CUDA graph, on a GPU.")
+    batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
+        Field(default=[], description="Also measure with so many samples at a time.")
+    )
 
 
 class RepairMode(StrEnum):
@@ -122,6 +115,9 @@ class RepairOptions(_Strict):
     drop_defaults: bool = Field(
         default=False, description="Take inputs that have default values for weights."
     )
+    narrow_int64: bool = Field(
+        default=False, description="Keep int64 constants whose values fit as int32."
+    )
     keep_outputs: list[Name] = Field(
         default=[], description="The only outputs that are wanted; empty: all."
     )
@@ -130,7 +126,7 @@ class RepairOptions(_Strict):
     def asks(self) -> bool:
         """Whether something is asked for that cannot be had without the stage."""
         asked = (self.fix_inputs, self.allow, self.prune_unused, self.drop_defaults)
-        return any(asked) or bool(self.keep_outputs)
+        return any(asked) or self.narrow_int64 or bool(self.keep_outputs)
 
     @model_validator(mode="after")
     def _none_asks_for_nothing(self) -> Self:

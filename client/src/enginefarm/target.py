@@ -24,7 +24,7 @@ BACKEND_ARCHITECTURES: dict[str, tuple[str, ...]] = {
     "tensorrt": GPU_ARCHITECTURES,
     "tensorrt-llm": ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100"),
 }
-NOT_IN_THIS_VERSION = frozenset({"tensorrt", "tensorrt-llm"})
+NOT_IN_THIS_VERSION = frozenset({"tensorrt-llm"})
 """Backends whose names are kept, and for which this version's nodes have no code."""
 
 ARCHITECTURES = ("cpu", *GPU_ARCHITECTURES)

@@ -276,5 +276,5 @@ def test_targets_say_who_serves_them(api: Served) -> None:
     assert listed[TARGET]["measures"] == ["node-1"]
     assert listed[TARGET]["versions"] == [VERSION]
     assert listed[TARGET]["in_this_version"] is True
-    assert listed["tensorrt@sm_90"]["compiles"] == []
-    assert listed["tensorrt@sm_90"]["in_this_version"] is False
+    assert listed["tensorrt-llm@sm_90"]["compiles"] == []
+    assert listed["tensorrt-llm@sm_90"]["in_this_version"] is False

@@ -28,9 +28,15 @@ BAD: dict[str, tuple[dict[str, Any], int, str]] = {
     "unknown architecture": ({"targets": ["tensorrt@sm_91"]}, 400, "unknown_architecture"),
     "not a target": ({"targets": ["cpu"]}, 400, "invalid_target"),
     "impossible target": ({"targets": ["tensorrt-rtx@sm_90"]}, 400, "unsupported_architecture"),
+    "an option of another backend": (
+        {"options": {"compile": {"hardware_compatibility": "ampere-plus"}}},
+        400,
+        "option_unused",
+    ),
+    "a precision flag": ({"options": {"compile": {"fp16": True}}}, 400, "unknown_field"),
     "a target nobody serves": ({"targets": ["onnxruntime@sm_90"]}, 422, "target_not_served"),
     "a backend of another version": (
-        {"targets": ["tensorrt@sm_90"], "wait_for_node": 60},
+        {"targets": ["tensorrt-llm@sm_90"], "wait_for_node": 60},
         422,
         "backend_not_in_version",
     ),

@@ -8,9 +8,10 @@ import pytest
 
 from enginefarm.digest import digest_of
 from enginefarm.errors import Conflict
-from enginefarm.manifest import read_manifest
+from enginefarm.manifest import LAYERS_TYPE, read_manifest
 from enginefarm.state import PLAIN_STAGES, Blame, BuildState, JobState, Stage
 from storage.models import Artifact, Attestation
+from tasks.messages import Assignment, OutputFile
 from tasks.publish import publish
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import CPU, Scene
@@ -33,6 +34,34 @@ def test_a_build_goes_through_every_stage_and_ends_with_an_artifact_that_verifie
     assert data == f"engine of {scene.job(build_id, Stage.COMPILE).id} by node-a".encode()
     assert verified.statement.build_definition["externalParameters"]["target"] == CPU  # type: ignore[index,call-overload]
     assert verified.statement.metadata["invocationId"] == f"{build_id}#1"
+
+
+LAYERS = b'{"Layers": ["one"]}'
+
+
+class TellingNode(FakeNode):
+    """A node that looks into its engines."""
+
+    def made(self, work: Assignment) -> list[tuple[OutputFile, bytes]]:
+        told = OutputFile(
+            role="layers",
+            name="layers.json",
+            digest=digest_of(LAYERS),
+            size=len(LAYERS),
+            media_type=LAYERS_TYPE,
+        )
+        return super().made(work) + [(told, LAYERS)] * (work.stage is Stage.COMPILE)
+
+
+def test_what_an_engine_tells_of_its_layers_is_a_file_of_the_artifact(scene: Scene) -> None:
+    node = TellingNode(scene.farm, "node-b")
+    build_id = scene.submit()
+    scene.run(node, build_id)
+    scene.publish()
+    result = scene.job(build_id, Stage.PUBLISH).result or {}
+    layers = scene.verified(result["artifact"]).manifest.file("layers.json")
+    assert layers is not None
+    assert scene.farm.objects.read(layers.digest, 1 << 20) == LAYERS
 
 
 def test_each_stage_is_given_the_files_it_works_on(scene: Scene, node: FakeNode) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import enginefarm
-from bench.hostile.made import model, tensor
+from bench.hostile.made import model, tensor, weight
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.client import read_local_model
@@ -159,9 +161,36 @@ def test_a_backend_that_this_version_does_not_build_is_told_without_a_farm(
 ) -> None:
     path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
 
-    invoke(["check", path, "-t", "tensorrt-llm@sm_90", *ALONE, "--json"])
+    line = ["check", path, "-t", "tensorrt-llm@sm_90", "-t", "onnxruntime@cpu", *ALONE, "--json"]
+    assert invoke(line) == ExitCode.BAD_INPUT
 
-    assert "backend_not_in_version" in capsys.readouterr().out
+    told = json.loads(capsys.readouterr().out)["targets"]
+    rows = {each["code"]: each["severity"] for each in told["tensorrt-llm@sm_90"]}
+    assert rows["backend_not_in_version"] == "error"
+    assert told["onnxruntime@cpu"] == []
+    assert farm_env.seen == []
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_external_data_that_an_upload_would_refuse_is_refused_alone_too(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    made = model([helper.make_node("Add", ["x", "w"], ["y"])], weights=[weight("w", 16)])
+    path = folder / "model.onnx"
+    onnx.save(made, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
+    data = folder / "w.bin"
+    if kind == "link":
+        data.rename(tmp_path / "secret")
+        data.symlink_to(tmp_path / "secret")
+    else:
+        data.unlink()
+        os.mkfifo(data)
+
+    assert invoke(["check", str(path), "-t", "onnxruntime@cpu", *ALONE]) == ExitCode.BAD_INPUT
+    code = "external_path_escapes" if kind == "link" else "external_data_missing"
+    assert code in capsys.readouterr().out
     assert farm_env.seen == []
 
 

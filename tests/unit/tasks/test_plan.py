@@ -152,7 +152,7 @@ def test_a_gate_may_wait_for_a_node_that_measures_if_the_build_may_wait_at_all()
 
 @pytest.mark.parametrize("wait", [0, 3600])
 def test_nobody_waits_for_a_backend_that_this_version_has_no_code_for(wait: int) -> None:
-    target = Target.parse("tensorrt@sm_90")
+    target = Target.parse("tensorrt-llm@sm_90")
     asked = spec(targets=[str(target)], wait_for_node=wait)
 
     with pytest.raises(NotServed) as refused:
@@ -163,10 +163,30 @@ def test_nobody_waits_for_a_backend_that_this_version_has_no_code_for(wait: int)
 
 
 def test_a_node_of_a_newer_version_may_have_it_all_the_same() -> None:
-    target = Target.parse("tensorrt@sm_90")
-    newer = live(version="10", backend="tensorrt", arch="sm_90")
+    target = Target.parse("tensorrt-llm@sm_90")
+    newer = live(version="10", backend="tensorrt-llm", arch="sm_90")
 
     assert plan_target(spec(targets=[str(target)]), target, [newer]).version == "10"
+
+
+@pytest.mark.parametrize(
+    ("version", "knows"), [("10.16.1.11", False), ("11.0.0.114", False), ("11.1.0.106", True)]
+)
+def test_an_option_that_came_later_is_refused_where_the_version_is_known(
+    version: str, *, knows: bool
+) -> None:
+    target = Target.parse("tensorrt@sm_90")
+    nodes = [live(version=version, backend="tensorrt", arch="sm_90")]
+    asked = spec(targets=[str(target)], options={"compile": {"build_route": "-knob=on"}})
+
+    if knows:
+        assert plan_target(asked, target, nodes).version == version
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        plan_target(asked, target, nodes)
+    assert refused.value.code == "option_not_in_version"
+    assert f"tensorrt {version} has no options.compile.build_route" in refused.value.message
+    assert "11.1" in refused.value.fix
 
 
 def test_the_targets_that_are_served_are_those_that_live_nodes_check_and_compile() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enginefarm.errors import JobFailed
-from enginefarm.manifest import ENGINE_TYPES
+from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
 from tasks.results import check_result, check_storable, engine_of
@@ -24,6 +24,7 @@ ENGINE = {
     "size": 7,
     "media_type": ENGINE_TYPES["tensorrt-rtx"],
 }
+LAYERS = ENGINE | {"role": "layers", "name": "layers.json", "media_type": LAYERS_TYPE}
 COMPILED: dict[str, Any] = {
     "outputs": [ENGINE],
     "facts": {
@@ -43,8 +44,10 @@ def changed(path: list[Any], value: Any) -> dict[str, Any]:  # noqa: ANN401 - an
     return result
 
 
-def test_a_complete_result_passes() -> None:
-    assert refused_with(check_result, Stage.COMPILE, TARGET, COMPILED) is None
+@pytest.mark.parametrize("outputs", [[ENGINE], [ENGINE, LAYERS]])
+def test_a_complete_result_passes(outputs: list[Any]) -> None:
+    result = changed(["outputs"], outputs)
+    assert refused_with(check_result, Stage.COMPILE, TARGET, result) is None
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,10 @@ def test_a_complete_result_passes() -> None:
         (["outputs"], [], "0 engines"),
         (["outputs"], [ENGINE, ENGINE | {"name": "other.plan"}], "2 engines"),
         (["outputs"], [ENGINE, ENGINE], "same name"),
+        (["outputs"], [ENGINE, LAYERS | {"role": "model"}], "makes no model"),
+        (["outputs"], [ENGINE, LAYERS | {"name": "page.html"}], "layers.json"),
+        (["outputs"], [ENGINE, LAYERS | {"media_type": "text/html"}], LAYERS_TYPE),
+        (["outputs"], [ENGINE, LAYERS, LAYERS | {"name": "b.json"}], "2 files"),
         (["outputs", 0, "name"], "../model.plan", "plain file name"),
         (["outputs", 0, "media_type"], ENGINE_TYPES["onnxruntime"], "tensorrt-rtx"),
         (["outputs", 0, "size"], 8, "8 bytes"),

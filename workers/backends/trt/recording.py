@@ -19,7 +19,7 @@ class Record:
     """Errors and warnings in the order in which they came, without the noise."""
 
     def __init__(self, *, has_gpu: bool) -> None:
-        self._has_gpu = has_gpu
+        self.has_gpu = has_gpu
         self._lock = threading.Lock()
         self.errors: list[str] = []
         self.warnings: list[str] = []
@@ -34,7 +34,7 @@ class Record:
 
     def heard(self, text: str) -> str:
         """Return a message without what is only noise here."""
-        return without_noise(text, has_gpu=self._has_gpu)
+        return without_noise(text, has_gpu=self.has_gpu)
 
     def clear(self) -> None:
         """Forget what was said of another model."""
@@ -42,7 +42,7 @@ class Record:
         self.warnings.clear()
 
     def _add(self, rows: list[str], text: str) -> None:
-        if not self._has_gpu and _NO_DRIVER.search(text):
+        if not self.has_gpu and _NO_DRIVER.search(text):
             return
         with self._lock:
             if text not in rows:

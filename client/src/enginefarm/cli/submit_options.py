@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from enginefarm.precision import PrecisionKind
+from enginefarm.search import Prefer
 from enginefarm.spec import Unmeasured
 
 _MANY = "Repeatable."
@@ -43,6 +43,13 @@ Options = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
+Trtexec = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FLAGS",
+        help=f"Flags of a trtexec command: each is taken or refused by its name. {_MANY}",
+    ),
+]
 Fixes = Annotated[
     list[str] | None,
     typer.Option(
@@ -74,12 +81,30 @@ Metric = Annotated[
     ),
 ]
 Kind = Annotated[
-    PrecisionKind,
+    str,
     typer.Option(
         "--precision",
-        metavar="as-is|fp16|bf16|int8|fp8|int4",
-        help="What the engine computes with; finer with --option precision.method=entropy.",
+        metavar="as-is|fp16|bf16|int8|fp8|int4|auto",
+        help="What the engine computes with; finer with --option precision.method=entropy. auto: "
+        "search for the best that meets --require, and follow the search to its end.",
     ),
+]
+Required = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="BOUND", help=f"What a search has to reach: 'cosine>=0.99'; see --gate. {_MANY}"
+    ),
+]
+Preferred = Annotated[
+    Prefer | None,
+    typer.Option(
+        metavar="latency|size|memory|accuracy",
+        help="What decides among those that reach it; latency where it is measured, else size.",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER,TIME", help="How much a search may try: 12, 30m or 12,30m."),
 ]
 Calibration = Annotated[
     str | None,

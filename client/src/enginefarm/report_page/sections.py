@@ -8,6 +8,7 @@ from enginefarm.counted import counted
 from enginefarm.report import (
     AccuracyReport,
     BuildReport,
+    CompileReport,
     LatencyReport,
     Machine,
     MetricReport,
@@ -37,9 +38,16 @@ def head(report: BuildReport) -> Markup:
         ["built from", report.repaired_model or "the original"],
         ["build", report.build or NONE],
         ["engine", f"{report.compile.engine_bytes} bytes in {report.compile.seconds:.1f} s"],
+        ["device memory", _device_memory(report.compile)],
         ["recipe", report.recipe.key if report.recipe else NONE],
     ]
     return join(tag("h1", f"Engine for {report.target}"), tag("p", said, class_=kind), _facts(rows))
+
+
+def _device_memory(told: CompileReport) -> str:
+    if told.device_memory_bytes is None:
+        return told.inspection_reason or NONE
+    return f"{told.device_memory_bytes} bytes beside the weights"
 
 
 def gates(report: BuildReport) -> Markup:

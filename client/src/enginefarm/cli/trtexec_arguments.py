@@ -1,0 +1,263 @@
+"""Read the flags of a trtexec command line into profiles and compile options, or refuse by name."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from enginefarm.cli.trtexec_refused import REFUSED
+from enginefarm.compile_options import HardwareCompatibility, RuntimePlatform, Tiling, Verbosity
+from enginefarm.errors import InvalidRequest
+from enginefarm.nearest import did_you_mean
+
+_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_POOLS = {
+    "workspace": ("workspace_mib", 1 << 20),
+    "tacticsharedmem": ("tactic_shared_memory_kib", 1 << 10),
+}
+_SHAPES = {"minShapes": "min", "optShapes": "opt", "maxShapes": "max"}
+_ENDS = ("min", "opt", "max")
+Options = dict[str, JsonValue]
+
+
+@dataclass
+class Trtexec:
+    """What the flags ask for, in the farm's words."""
+
+    profiles: list[dict[str, dict[str, list[int]]]] = field(default_factory=list)
+    compile: Options = field(default_factory=dict)
+
+
+def _number(option: str) -> Callable[[str], Options]:
+    return lambda value: {option: int(value)}
+
+
+def _choice(option: str, values: dict[str, str]) -> Callable[[str], Options]:
+    return lambda value: {option: values[value.lower()]}
+
+
+def _pools(text: str) -> Options:
+    """Read ``workspace:1024,tacticSharedMem:48K``; without a unit it is MiB."""
+    read: Options = {}
+    for part in text.split(","):
+        pool, _, size = part.partition(":")
+        option, unit = _POOLS[pool.lower()]
+        suffix = size[-1:].upper()
+        scale = _UNITS[suffix] if suffix in _UNITS else _UNITS["M"]
+        count = float(size[:-1] if suffix in _UNITS else size) * scale / unit
+        if not count.is_integer():
+            raise ValueError(part)
+        read[option] = int(count)
+    return read
+
+
+def _tactics(text: str) -> Options:
+    """Read a number; -1 is the runtime's own choice."""
+    return {} if text == "-1" else {"max_num_tactics": int(text)}
+
+
+_VALUED: dict[str, Callable[[str], Options]] = {
+    "avgTiming": _number("avg_timing_iterations"),
+    "builderOptimizationLevel": _number("optimization_level"),
+    "hardwareCompatibilityLevel": _choice(
+        "hardware_compatibility",
+        {
+            "none": HardwareCompatibility.NONE,
+            "ampere+": HardwareCompatibility.AMPERE_PLUS,
+            "samecomputecapability": HardwareCompatibility.SAME_COMPUTE_CAPABILITY,
+        },
+    ),
+    "l2LimitForTiling": _number("l2_limit_for_tiling_bytes"),
+    "maxAuxStreams": _number("max_aux_streams"),
+    "maxTactics": _tactics,
+    "memPoolSize": _pools,
+    "profilingVerbosity": _choice(
+        "profiling_verbosity", {kind.value.replace("-", "_"): kind.value for kind in Verbosity}
+    ),
+    "runtimePlatform": _choice(
+        "runtime_platform",
+        {kind.value.replace("-", ""): kind.value for kind in RuntimePlatform},
+    ),
+    "setBuildRoute": lambda value: {"build_route": value},
+    "tilingOptimizationLevel": lambda value: {
+        "tiling_optimization_level": list(Tiling)[range(len(Tiling)).index(int(value))].value
+    },
+}
+_SPARSITY: dict[str, Options] = {
+    "enable": {"sparse_weights": True},
+    "disable": {"sparse_weights": False},
+}
+_BARE: dict[str, Options] = {
+    "allowWeightStreaming": {"weight_streaming": True},
+    "directIO": {"direct_io": True},
+    "distributiveIndependence": {"distributive_independence": True},
+    "excludeLeanRuntime": {"exclude_lean_runtime": True},
+    "monitorMemory": {"monitor_memory": True},
+    "noCompilationCache": {"disable_compilation_cache": True},
+    "noTF32": {"tf32": False},
+    "refit": {"refit": "all"},
+    "skipInference": {},
+    "stripAllWeights": {"refit": "all", "strip_plan": True},
+    "stripWeights": {"strip_plan": True},
+    "stronglyTyped": {},
+    "vc": {"version_compatible": True},
+    "versionCompatible": {"version_compatible": True},
+}
+_PROFILED = {*_SHAPES, "profile", "shapes"}
+KNOWN = {*_VALUED, *_BARE, *_PROFILED, "sparsity"}
+"""Every flag that is taken; some of them say what the farm does in any case."""
+
+
+def read(texts: Iterable[str]) -> Trtexec:
+    """Read flags as they stand on a trtexec command line.
+
+    Raises:
+        InvalidRequest: a flag is none of trtexec's (``trtexec_flag_unknown``), has no place in a
+            build (``trtexec_flag_refused``), is given twice or cannot be read.
+    """
+    asked, shapes, seen = Trtexec(), _Profiles(), set[str]()
+    for word in [word for text in texts for word in _words(text)]:
+        name, equals, value = word.removeprefix("--").partition("=")
+        _require_taken(word, name)
+        if name in _PROFILED:
+            shapes.take(name, value, word)
+            continue
+        if name in seen:
+            raise InvalidRequest(
+                f"--trtexec gives --{name} twice.", code="named_twice", fix="Keep one of them."
+            )
+        seen.add(name)
+        asked.compile |= _options(name, value if equals else None, word)
+    asked.profiles = shapes.whole()
+    return asked
+
+
+def added(asked: dict[str, JsonValue], texts: Iterable[str]) -> dict[str, JsonValue]:
+    """Return what is asked with what the flags of trtexec ask for beside it.
+
+    Raises:
+        InvalidRequest: as :func:`read`, or something is said in both ways (code ``named_twice``).
+    """
+    told = read(texts)
+    options = asked["options"]
+    given = options.get("compile", {}) if isinstance(options, dict) else {}
+    if not isinstance(options, dict) or not isinstance(given, dict):
+        return asked
+    twice = sorted(set(given) & set(told.compile))
+    if twice or (told.profiles and asked["profiles"]):
+        what = f"options.compile.{twice[0]}" if twice else "The profiles"
+        raise InvalidRequest(
+            f"{what} {'is' if twice else 'are'} given twice: also by --trtexec.",
+            code="named_twice",
+            fix="Keep one of them.",
+        )
+    profiles: list[JsonValue] = [_plain(row) for row in told.profiles]
+    both: Options = {"compile": given | told.compile} if told.compile else {}
+    return asked | {"profiles": profiles or asked["profiles"], "options": options | both}
+
+
+def _plain(profile: dict[str, dict[str, list[int]]]) -> JsonValue:
+    return {
+        name: {end: list[JsonValue](dims) for end, dims in row.items()}
+        for name, row in profile.items()
+    }
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise _unreadable(text) from error
+
+
+def _require_taken(word: str, name: str) -> None:
+    if word.startswith("--") and name in KNOWN:
+        return
+    if name in REFUSED:
+        why = REFUSED[name]
+        raise InvalidRequest(
+            f"The farm does not take trtexec's --{name}.",
+            code="trtexec_flag_refused",
+            why=why.why,
+            fix=why.fix,
+            flag=name,
+        )
+    raise InvalidRequest(
+        f"{word[:80]!r} is no flag of trtexec.",
+        code="trtexec_flag_unknown",
+        fix=did_you_mean(name, KNOWN | set(REFUSED)),
+    )
+
+
+def _options(name: str, value: str | None, word: str) -> Options:
+    if name == "sparsity" and value == "force":
+        raise InvalidRequest(
+            "The farm does not take trtexec's --sparsity=force.",
+            code="trtexec_flag_refused",
+            why="It overwrites the model's weights; trtexec itself calls it deprecated.",
+            fix="Prune the model, and give --sparsity=enable.",
+            flag=name,
+        )
+    try:
+        if name in _BARE and value is None:
+            return _BARE[name]
+        if value is None or name in _BARE:
+            raise ValueError(word)
+        return _SPARSITY[value] if name == "sparsity" else _VALUED[name](value)
+    except (ValueError, KeyError, IndexError) as error:
+        raise _unreadable(word) from error
+
+
+class _Profiles:
+    """The shapes as they come: ``--profile=1`` begins the next, ``--shapes`` is all three ends."""
+
+    def __init__(self) -> None:
+        self._rows: list[dict[str, dict[str, list[int]]]] = []
+
+    def take(self, name: str, value: str, word: str) -> None:
+        """Take one flag."""
+        if name == "profile":
+            if value != str(len(self._rows)):
+                raise _unreadable(word)
+            self._rows.append({})
+            return
+        if not self._rows:
+            self._rows.append({})
+        ends = [_SHAPES[name]] if name in _SHAPES else list(_ENDS)
+        for part in value.split(","):
+            tensor, colon, shape = part.rpartition(":")
+            if not colon or not tensor:
+                raise _unreadable(word)
+            row = self._rows[-1].setdefault(tensor.strip("'"), {})
+            for end in ends:
+                if end in row:
+                    raise _unreadable(word)
+                row[end] = _dims(shape, word)
+
+    def whole(self) -> list[dict[str, dict[str, list[int]]]]:
+        """Return the profiles, ends that are not given taken from others, as trtexec does."""
+        return [{name: _filled(ends) for name, ends in row.items()} for row in self._rows if row]
+
+
+def _filled(ends: dict[str, list[int]]) -> dict[str, list[int]]:
+    usual = next(ends[end] for end in ("opt", "max", "min") if end in ends)
+    return {end: ends.get(end, usual) for end in _ENDS}
+
+
+def _dims(text: str, word: str) -> list[int]:
+    try:
+        return [int(dim) for dim in text.split("x")]
+    except ValueError as error:
+        raise _unreadable(word) from error
+
+
+def _unreadable(word: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"{word[:80]!r} of --trtexec cannot be read.",
+        code="invalid_argument",
+        fix='Write it like --trtexec "--minShapes=x:1x16 --maxShapes=x:8x16'
+        ' --builderOptimizationLevel=4".',
+    )

@@ -1,0 +1,156 @@
+"""The flags of trtexec become the farm's own options, or are refused by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from enginefarm.cli.trtexec_arguments import KNOWN, added, read
+from enginefarm.cli.trtexec_refused import REFUSED
+from enginefarm.compile_options import CompileOptions
+from enginefarm.errors import InvalidRequest
+from enginefarm.spec import BuildSpec
+
+SHAPES = "--minShapes=x:1x16 --optShapes=x:4x16 --maxShapes=x:8x16"
+X = {"min": [1, 16], "opt": [4, 16], "max": [8, 16]}
+
+
+def asked(**more: Any) -> dict[str, Any]:  # noqa: ANN401 - any field of a body
+    return {"profiles": [], "options": {}} | more
+
+
+def test_shapes_and_level_are_a_profile_and_an_option() -> None:
+    body = added(asked(), [f"{SHAPES} --builderOptimizationLevel=4"])
+    assert body["profiles"] == [{"x": X}]
+    assert body["options"] == {"compile": {"optimization_level": 4}}
+
+
+FLAGS: list[tuple[str, dict[str, Any]]] = [
+    ("--memPoolSize=workspace:2048", {"workspace_mib": 2048}),
+    ("--memPoolSize=workspace:1.5G,tacticSharedMem:48K", {"workspace_mib": 1536}),
+    ("--memPoolSize=tacticSharedMem:1", {"tactic_shared_memory_kib": 1024}),
+    ("--tilingOptimizationLevel=2", {"tiling_optimization_level": "moderate"}),
+    ("--l2LimitForTiling=1000", {"l2_limit_for_tiling_bytes": 1000}),
+    ("--sparsity=enable", {"sparse_weights": True}),
+    ("--sparsity=disable", {"sparse_weights": False}),
+    ("--noTF32", {"tf32": False}),
+    ("--refit", {"refit": "all"}),
+    ("--stripWeights", {"strip_plan": True}),
+    ("--stripAllWeights", {"strip_plan": True, "refit": "all"}),
+    ("--vc --excludeLeanRuntime", {"version_compatible": True, "exclude_lean_runtime": True}),
+    ("--hardwareCompatibilityLevel=ampere+", {"hardware_compatibility": "ampere-plus"}),
+    (
+        "--hardwareCompatibilityLevel=sameComputeCapability",
+        {"hardware_compatibility": "same-compute-capability"},
+    ),
+    ("--runtimePlatform=WindowsAMD64", {"runtime_platform": "windows-amd64"}),
+    ("--runtimePlatform=SameAsBuild", {"runtime_platform": "same-as-build"}),
+    ("--profilingVerbosity=layer_names_only", {"profiling_verbosity": "layer-names-only"}),
+    ("--avgTiming=8 --maxAuxStreams=0", {"avg_timing_iterations": 8, "max_aux_streams": 0}),
+    ("--maxTactics=-1", {}),
+    ("--maxTactics=30", {"max_num_tactics": 30}),
+    ("--setBuildRoute='-a=b -c=d'", {"build_route": "-a=b -c=d"}),
+    ("--allowWeightStreaming --monitorMemory", {"weight_streaming": True, "monitor_memory": True}),
+    ("--stronglyTyped --skipInference", {}),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), FLAGS, ids=[row[0] for row in FLAGS])
+def test_a_flag_is_an_option_that_the_spec_takes(text: str, options: dict[str, Any]) -> None:
+    told = read([text]).compile
+    assert options.items() <= told.items()
+    CompileOptions.model_validate(told)
+
+
+def test_every_flag_that_is_taken_is_tried_here() -> None:
+    tried = {word[2:].partition("=")[0] for text, _ in FLAGS for word in text.split()}
+    assert {*KNOWN} - tried == {
+        *("minShapes", "optShapes", "maxShapes", "shapes", "profile", "builderOptimizationLevel"),
+        *("directIO", "distributiveIndependence", "noCompilationCache", "versionCompatible"),
+    }
+    assert not KNOWN & set(REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("text", "profiles"),
+    [
+        (SHAPES.replace("x:", "'x:0':"), [{"x:0": X}]),
+        ("--shapes=x:4x16,n:1", [{"x": {key: [4, 16] for key in X}, "n": {key: [1] for key in X}}]),
+        ("--minShapes=x:1x16 --maxShapes=x:8x16", [{"x": X | {"opt": [8, 16]}}]),
+        ("--minShapes=x:1x16", [{"x": {key: [1, 16] for key in X}}]),
+        (
+            f"--profile=0 {SHAPES} --profile=1 --shapes=x:16x16",
+            [{"x": X}, {"x": {key: [16, 16] for key in X}}],
+        ),
+        ("--refit", []),
+    ],
+)
+def test_shapes_become_profiles_as_trtexec_reads_them(text: str, profiles: list[Any]) -> None:
+    assert read([text]).profiles == profiles
+    BuildSpec.model_validate(
+        {"model": f"sha256:{'0' * 64}", "targets": ["tensorrt@sm_89"], "profiles": profiles}
+    )
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_place_is_refused_by_its_name_with_why(name: str) -> None:
+    for text in (f"--{name}", f"--{name}=value"):
+        with pytest.raises(InvalidRequest) as refused:
+            read([text])
+        assert refused.value.code == "trtexec_flag_refused"
+        assert f"--{name}." in refused.value.message
+        assert refused.value.why
+        assert refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "says"),
+    [
+        ("--fp16", "trtexec_flag_refused", "TensorRT 11.0 dropped it"),
+        ("--fp16", "trtexec_flag_refused", "--precision fp16"),
+        ("--int8", "trtexec_flag_refused", "--calibration"),
+        ("--workspace=64", "trtexec_flag_refused", "TensorRT 10.0 dropped it"),
+        ("--warmUp=100", "trtexec_flag_refused", "It measures"),
+        ("--sparsity=force", "trtexec_flag_refused", "overwrites"),
+        ("--buildOptimizationLevel=4", "trtexec_flag_unknown", "'builderOptimizationLevel'"),
+        ("refit", "trtexec_flag_unknown", "'refit'"),
+        ("--refit=1", "invalid_argument", "--refit=1"),
+        ("--builderOptimizationLevel", "invalid_argument", "builderOptimizationLevel"),
+        ("--tilingOptimizationLevel=4", "invalid_argument", "tiling"),
+        ("--tilingOptimizationLevel=-1", "invalid_argument", "tiling"),
+        ("--memPoolSize=workspace:1K", "invalid_argument", "workspace:1K"),
+        ("--memPoolSize=dlaSRAM:1", "invalid_argument", "dlaSRAM"),
+        ("--minShapes=x", "invalid_argument", "minShapes"),
+        ("--minShapes=x:axb", "invalid_argument", "minShapes"),
+        ("--minShapes=x:1 --minShapes=x:2", "invalid_argument", "minShapes"),
+        ("--profile=1", "invalid_argument", "profile"),
+        ("--refit --refit", "named_twice", "--refit"),
+        ("--setBuildRoute='-a=b", "invalid_argument", "setBuildRoute"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(text: str, code: str, says: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read([text])
+    assert refused.value.code == code
+    assert says in f"{refused.value.message} {refused.value.why} {refused.value.fix}"
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (asked(profiles=[{"x": X}]), SHAPES),
+        (asked(options={"compile": {"refit": "all"}}), "--refit"),
+    ],
+)
+def test_nothing_is_said_in_both_ways(body: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        added(body, [text])
+    assert refused.value.code == "named_twice"
+
+
+def test_without_flags_nothing_is_changed() -> None:
+    body = asked(options={"compile": {"refit": "all"}, "benchmark": {"threads": 1}})
+    assert added(body, []) == body
+    both = added(body, ["--noTF32"])["options"]
+    assert both == body["options"] | {"compile": {"refit": "all", "tf32": False}}

@@ -1,0 +1,114 @@
+"""TensorRT 10.13 and newer, and 11: builds on the GPU that the engine is for.
+
+One sequence of calls with TensorRT-RTX (``trt.compiler``). Precision is a property of the model
+file also for 10.x: its precision flags are not used. Importing this imports the runtime: only
+``registry.open_backend`` does, in a child process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from enginefarm.finding import Finding
+from enginefarm.target import BACKEND_ARCHITECTURES, Target
+from tasks.messages import BackendDescription, Device
+from workers.backends.base import Compiled, ModelSource, ProgressSink, Runner
+from workers.backends.trt import compiler
+
+LABEL = "TensorRT"
+OLDEST, NEXT_MAJOR = (10, 13), 12
+_CUDA_MAJORS = (13, 12)
+
+
+def open_backend() -> TensorRT:
+    """Return the backend, its runtime imported."""
+    return TensorRT(importlib.import_module("tensorrt"))
+
+
+class TensorRT:
+    """See :class:`workers.backends.base.Backend`."""
+
+    name = "tensorrt"
+    engine_file = compiler.ENGINE_FILE
+
+    def __init__(self, trt: ModuleType, *, has_gpu: bool | None = None) -> None:
+        """Take the runtime; whether the host has a GPU is looked up unless it is said."""
+        seen = compiler.gpu_visible() if has_gpu is None else has_gpu
+        self._compiler = compiler.Compiler(trt, self.name, LABEL, has_gpu=seen)
+
+    def describe(self, devices: Sequence[Device]) -> BackendDescription:
+        """Builds for the GPU that is here; runs nothing (`load`).
+
+        Raises:
+            RuntimeError: the version is not one that this source is written for, or it is not
+                certain which GPU an engine would be built on.
+        """
+        _require_version(self._compiler.version)
+        self._compiler.require_builder()
+        return BackendDescription(
+            name=self.name,
+            version=self._compiler.version,
+            builds=[_only_gpu(devices)] if devices else [],
+            measures=[],
+            cuda=built_for_cuda(),
+        )
+
+    def versions(self) -> dict[str, str]:
+        """The runtime, and the CUDA that it was built for if its distribution tells."""
+        told = {self.name: self._compiler.version, "onnx": importlib.metadata.version("onnx")}
+        cuda = built_for_cuda()
+        return told if cuda is None else told | {"cuda": cuda}
+
+    def check(self, source: ModelSource) -> list[Finding]:
+        """See :meth:`Compiler.check`."""
+        return self._compiler.check(source)
+
+    def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
+        """Build for the GPU that is here; that it is the target's was asked at the claim."""
+        return self._compiler.compile(source, out, progress, aim=lambda _config: True)
+
+    def load(self, engine: Path, target: Target, threads: int) -> Runner:
+        """Refuse: engines are built here, but nothing here runs them yet."""
+        raise self._compiler.not_measurable(engine, target.arch, threads)
+
+
+def _require_version(version: str) -> None:
+    numbers = tuple(int(part) for part in version.split(".") if part.isdigit())
+    if not OLDEST <= numbers < (NEXT_MAJOR,):
+        oldest = ".".join(map(str, OLDEST))
+        message = f"{LABEL} {version} is not one of {oldest} up to, not including, {NEXT_MAJOR}"
+        raise RuntimeError(message)
+
+
+def _only_gpu(devices: Sequence[Device]) -> str:
+    """Return the architecture of the GPUs that are here, if they are all of one kind."""
+    kinds = {(row.arch, row.name) for row in devices if row.arch != "cpu"}
+    if not kinds:
+        message = f"{LABEL} builds on the GPU that the engine is for, and none is visible"
+        raise RuntimeError(message)
+    if len(kinds) > 1:
+        seen = ", ".join(sorted(name for _, name in kinds))
+        message = f"GPUs of several kinds are visible ({seen}): start one node for each kind"
+        raise RuntimeError(message)
+    arch = kinds.pop()[0]
+    if arch not in BACKEND_ARCHITECTURES[TensorRT.name]:
+        message = f"the farm knows no target {TensorRT.name}@{arch}"
+        raise RuntimeError(message)
+    return arch
+
+
+def built_for_cuda() -> str | None:
+    """Return the CUDA major that the installed runtime was built for; None if it is not certain."""
+    found = set()
+    for major in _CUDA_MAJORS:
+        for part in ("_bindings", "_libs", ""):
+            try:
+                importlib.metadata.version(f"tensorrt_cu{major}{part}")
+            except importlib.metadata.PackageNotFoundError:
+                continue
+            found.add(str(major))
+    return found.pop() if len(found) == 1 else None
