@@ -41,9 +41,7 @@ AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
 """The number of an attempt, as the database keeps it."""
 Token = Annotated[str, StringConstraints(max_length=200)]
 """The token of a lease, as the farm gave it; a bound also refuses what is no text."""
-
-MOST_FILES = 4096
-"""Files in one message: more than a model may have, and a bound on what a message may ask for."""
+MOST_FILES = 4096  # in one message; a model may have a quarter of it
 
 
 class _Message(BaseModel):
@@ -94,7 +92,7 @@ class NodeBeat(_StoredMessage):
     """A node lives, and this is what it runs."""
 
     description: NodeDescription | None = None
-    running: list[str] = []
+    running: Annotated[list[str], Field(max_length=MOST_FILES)] = []
     draining: bool = False
 
 

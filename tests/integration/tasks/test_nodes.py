@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from enginefarm.errors import Conflict
+from enginefarm.errors import Conflict, TooLarge
 from enginefarm.state import Blame, JobState, NodeState, Stage
 from storage.models import Node
 from tasks import enrol
@@ -44,6 +44,18 @@ def test_a_node_whose_enrolment_was_not_answered_may_enrol_again(
 
     node.alive()
     assert node.credential != known
+
+
+def test_a_description_that_is_longer_than_any_node_needs_is_refused(
+    scene: Scene, node: FakeNode
+) -> None:
+    long = node.described().model_copy(update={"cpu": "x" * enrol.MOST_DESCRIPTION_BYTES})
+    with pytest.raises(TooLarge):
+        enrol.enrol(scene.farm, EnrolRequest(name="node-b", description=long))
+    with pytest.raises(TooLarge):
+        enrol.beat(scene.farm, node.node_id, NodeBeat(description=long))
+
+    assert row_of(scene, node).description["cpu"] == node.described().cpu
 
 
 def test_a_name_is_free_again_when_its_node_is_silent(scene: Scene, node: FakeNode) -> None:
