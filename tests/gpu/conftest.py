@@ -79,7 +79,7 @@ def node(tmp_path: Path) -> Iterator[GpuNode]:
         scratch=tmp_path / "scratch",
         devices=[row for row in probe.devices if row.uuid in {None, gpu.uuid}],
         job_log_bytes=1 << 20,
-        gpus=rules(tmp_path / "locks"),
+        gpus=rules(tmp_path / "locks", times=2),
     )
     yield GpuNode(served, workshop, probe, gpu)
     api.close()

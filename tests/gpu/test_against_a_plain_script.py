@@ -18,7 +18,7 @@ from workers.backends.onnxruntime import open_reference
 from workers.measurement.inputs import synthetic
 
 pytestmark = pytest.mark.gpu
-ROUNDS, SECONDS, WITHIN = 3, 3, 0.02
+ROUNDS, SECONDS, WITHIN = 3, 2, 0.02
 SCRIPT = Path(__file__).parent / "plain.py"
 
 
