@@ -1,14 +1,15 @@
 """Search a precision for real models on a farm of its own, and print what was found.
 
-    python -m bench.searches [--only NAME ...] [--write]
+    python -m bench.searches [--only NAME ...] [--target TARGET ...] [--budget N] [--write]
 
-Each model is calibrated on 64 samples and judged on 16 others. ``--write`` rewrites the tables
-between the markers in docs/evidence/search.md.
+Each model is calibrated on 48 samples and judged on 16 others. ``--write`` rewrites the tables of
+what was searched, between the markers in docs/evidence/search.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ from tests.contract.backends.test_precisions import SHAPES
 
 MODELS = ("magika", "rapidocr-rec", "minilm-l3")
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_89")
-CALIBRATED, JUDGED = 64, 16
+CALIBRATED, JUDGED = 48, 16
 BENCHMARK = {"min_duration_ms": 500, "max_duration_ms": 4000}
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "search.md"
 BEGIN, END = "<!-- searches: begin -->", "<!-- searches: end -->"
@@ -41,24 +42,22 @@ def main() -> None:
     """Start a farm, search, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", nargs="*", metavar="NAME", default=list(MODELS))
+    parser.add_argument("--target", nargs="*", metavar="TARGET", default=list(TARGETS))
     parser.add_argument("--write", action="store_true", help="rewrite the tables of the evidence")
     parser.add_argument("--budget", type=int, default=12, help="candidates of each search")
     asked = parser.parse_args()
-    told: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Folder(Path(name) / "farm")
         with folder.held(), LocalFarm(folder, 60.0, lambda _: None).running():
             known = read_client_file(folder)
             with FarmClient(known["url"], known["key"]) as farm:
-                for model in asked.only:
-                    for target in TARGETS:
-                        found = searched(farm, model, target, asked.budget, Path(name))
-                        lines = list(markdown(model, found))
-                        told += lines
-                        sys.stdout.write("\n".join(lines) + "\n")
-                        sys.stdout.flush()
-    if asked.write:
-        write(told)
+                for model, target in itertools.product(asked.only, asked.target):
+                    found = searched(farm, model, target, asked.budget, Path(name))
+                    told = list(markdown(model, found))
+                    sys.stdout.write("\n".join(told) + "\n")
+                    sys.stdout.flush()
+                    if asked.write:
+                        write(told)
 
 
 def searched(farm: FarmClient, name: str, target: str, budget: int, folder: Path) -> SearchView:
@@ -122,13 +121,17 @@ def _cells(row: CandidateView) -> str:
 
 
 def write(lines: list[str]) -> None:
-    """Put the tables where those of the last run stand."""
-    page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    """Put a table where that of the last run stands."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    between, _, after = rest.partition(END)
+    parts = [f"### {row}" for row in between.split("### ")[1:]]
+    sections = {part.partition("\n")[0]: part for part in parts}
+    sections[lines[0]] = "\n".join(lines)
+    order = [f"### {name} for {target}" for name in MODELS for target in TARGETS]
+    told = [f"{sections[name].strip()}\n" for name in order if name in sections]
     made = f"With ONNX Runtime {version('onnxruntime')}, {CALIBRATED} samples to calibrate on and"
-    made += f" {JUDGED} others to judge."
-    PAGE.write_text("\n".join([f"{before}{BEGIN}", made, "", *lines, f"{END}{after}"]))
+    made += f" {JUDGED} others to judge.\n"
+    PAGE.write_text("\n".join([f"{before}{BEGIN}", made, *told, f"{END}{after}"]))
 
 
 if __name__ == "__main__":

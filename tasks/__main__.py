@@ -98,10 +98,10 @@ def _settle_and_publish(farm: Farm, signer: StatementSigner) -> int:
 
 def _reconcile(farm: Farm, sweeper: Sweeper, keeper: Keeper) -> int:
     reconcile(farm)
-    advance_due(farm)
     keeper.turn()
     sweeper.turn()
     tidy(farm)
+    advance_due(farm)  # last: one that cannot be digested keeps nothing else waiting
     return 0
 
 

@@ -89,8 +89,8 @@ def _kind(asked: PrecisionKind, jobs: Mapping[Stage, Job]) -> tuple[PrecisionKin
 
 
 def _why_not(jobs: Mapping[Stage, Job]) -> str:
-    for stage in (Stage.CHECK, Stage.COMPILE):
-        if jobs[stage].state is not JobState.SUCCEEDED:
+    for stage in (Stage.REPAIR, Stage.CHECK, Stage.COMPILE):
+        if stage in jobs and jobs[stage].state is not JobState.SUCCEEDED:
             return f"{stage} {_ended(jobs[stage])}"
     return "its engine is gone"
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from enginefarm.state import JobState, Stage
+from enginefarm.state import JobState
 from storage.models import Job
-
-SHARED = frozenset({Stage.REPAIR})
-"""Stages that the engine and its twin have in common."""
 
 
 def chain_of(job: Job, its_jobs: Sequence[Job]) -> list[Job]:
     """Return those of a target's jobs on whose results a job is built."""
-    if job.twin is None:
-        return engine_jobs(its_jobs)
-    return [row for row in its_jobs if row.twin is not None or row.stage in SHARED]
+    return engine_jobs(its_jobs) if job.twin is None else twin_jobs(its_jobs)
 
 
 def engine_jobs(its_jobs: Iterable[Job]) -> list[Job]:

@@ -14,7 +14,6 @@ from enginefarm.state import Stage
 from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
-from tasks.chains import SHARED
 from tasks.measured import known_peaks, require_room
 from tasks.memory import Known, room_of
 from tasks.plan import LiveNode, TargetPlan, able
@@ -61,9 +60,8 @@ class Explainer:
                 self._done = None
             return self._stage(stage)
         if self._its_twin is None:
-            done = self._done and {row: self._done[row] for row in self._done if row in SHARED}
             asked = spec_of(self.spec, twin)
-            self._its_twin = replace(self, spec=asked, twin=twin, _done=done, _findings=None)
+            self._its_twin = replace(self, spec=asked, twin=twin, _done={}, _findings=None)
         return self._its_twin._stage(stage)  # noqa: SLF001 - of the same class
 
     @property

@@ -17,6 +17,9 @@ from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
+from tasks.descriptions import BackendDescription as BackendDescription  # noqa: PLC0414
+from tasks.descriptions import Device as Device  # noqa: PLC0414
+from tasks.descriptions import NodeDescription as NodeDescription  # noqa: PLC0414
 from tasks.storable import storable
 
 RUN_TASK = "enginefarm.run"
@@ -38,9 +41,7 @@ AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
 """The number of an attempt, as the database keeps it."""
 Token = Annotated[str, StringConstraints(max_length=200)]
 """The token of a lease, as the farm gave it; a bound also refuses what is no text."""
-
-MOST_FILES = 4096
-"""Files in one message: more than a model may have, and a bound on what a message may ask for."""
+MOST_FILES = 4096  # in one message; a model may have a quarter of it
 
 
 class _Message(BaseModel):
@@ -67,51 +68,6 @@ class Ring(_Message):
     attempt: Whole
 
 
-class Device(_Message):
-    """A device, ``cpu`` or ``sm_NN``; a MIG instance has a ``card``, what is out a ``fault``."""
-
-    arch: str
-    name: str
-    uuid: str | None = None
-    memory_bytes: Whole | None = None
-    driver: str | None = None
-    cuda: str | None = None
-    card: str | None = None
-    ecc: bool | None = None
-    persistence: bool | None = None
-    fault: str | None = None
-
-
-class BackendDescription(_Message):
-    """A backend that really loads on a node, probed in a child process."""
-
-    name: str
-    version: str
-    builds: list[str] = Field(description="Architectures it can build for here.")
-    measures: list[str] = Field(description="Architectures it can run on here.")
-    on_device: list[str] = Field(default=[], description="Of those, built on such a device alone.")
-    cuda: str | None = Field(
-        default=None, description="The CUDA that it was built for, where it comes for several."
-    )
-
-
-class NodeDescription(_Message):
-    """What a node says of itself."""
-
-    hostname: str
-    cpu: str
-    cores: Whole
-    memory_bytes: Whole
-    devices: list[Device]
-    backends: list[BackendDescription]
-    stages: list[Stage]
-    slots: Whole = 1
-    job_memory_bytes: Whole | None = Field(
-        default=None, description="Most memory of one job; absent: all that the node has."
-    )
-    farm_version: str
-
-
 class EnrolRequest(_StoredMessage):
     """First words of a node; the enrolment token goes in the Authorization header.
 
@@ -136,7 +92,7 @@ class NodeBeat(_StoredMessage):
     """A node lives, and this is what it runs."""
 
     description: NodeDescription | None = None
-    running: list[str] = []
+    running: Annotated[list[str], Field(max_length=MOST_FILES)] = []
     draining: bool = False
 
 

@@ -58,7 +58,8 @@ class TargetPlan:
         steps: list[tuple[Stage, PrecisionKind | None]] = []
         for stage in self.stages:
             if stage is Stage.BENCHMARK and self.twin is not None:
-                steps += [(row, self.twin.kind) for row in self.twin.stages]
+                wanted = [row for row in self.twin.stages if row in {*self.stages, Stage.CAST}]
+                steps += [(row, self.twin.kind) for row in wanted]
             steps.append((stage, None))
         return steps
 

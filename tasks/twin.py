@@ -28,8 +28,8 @@ class Twin:
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stages that build it."""
-        built = (Stage.CHECK, Stage.COMPILE)
-        return built if self.kind is PrecisionKind.AS_IS else (Stage.CAST, *built)
+        cast = () if self.kind is PrecisionKind.AS_IS else (Stage.CAST,)
+        return (Stage.REPAIR, *cast, Stage.CHECK, Stage.COMPILE)
 
 
 def twin_kind(asked: PrecisionKind, target: Target) -> PrecisionKind:

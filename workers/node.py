@@ -131,6 +131,8 @@ class NodeBeatThread:
         self._leave = leave
         self._ended = threading.Event()
         self._draining = False
+        self._one = threading.RLock()
+        """Beats come from several threads, and what the farm answers is obeyed in order."""
         self._thread = threading.Thread(target=self._beat_on, name="node-beat", daemon=True)
 
     def start(self) -> None:
@@ -159,6 +161,10 @@ class NodeBeatThread:
 
     def beat(self) -> None:
         """Beat once; a beat that does not get through is followed by the next."""
+        with self._one:
+            self._beat()
+
+    def _beat(self) -> None:
         said = self._description
         message = NodeBeat(description=said, running=self._running(), draining=self._draining)
         try:

@@ -17,6 +17,7 @@ from enginefarm.precision import Precision
 from enginefarm.report import BuildReport
 from enginefarm.search import SearchSpec, SearchState, with_precision
 from enginefarm.search_views import Outcome
+from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, Stage
 from storage import artifacts, builds, jobs, searches
 from storage.database import Session, now
@@ -32,6 +33,9 @@ from tasks.search.strategy import Proposal, Tried, next_step
 from tasks.submit import Requester, submit
 
 _log = structlog.get_logger()
+LABEL = "search"
+"""The label of a candidate: which search it is of."""
+MOST_LABELS = 32
 
 
 def advance_due(farm: Farm) -> int:
@@ -78,12 +82,17 @@ def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
     digest = ((published.result if published else None) or {}).get("artifact")
     if isinstance(digest, str):
         made = artifacts.get(session, build.tenant_id, digest)
+        if made.report is None:
+            return _gone(f"The report of {digest} is gone.")
         report = BuildReport.model_validate(made.report)
         return outcome.read(spec, report, digest, ArtifactState(made.state))
     failure = next((row.failure for row in its_jobs if row.failure is not None), None)
     if failure is not None:
         return outcome.failed(Failure.model_validate(failure))
-    said = f"Its build is {build.state}."
+    return _gone(f"Its build is {build.state}.")
+
+
+def _gone(said: str) -> Outcome:
     return outcome.failed(Failure(code="cancelled", blame=Blame.PERSON, message=said))
 
 
@@ -126,7 +135,7 @@ def _tried(
     try:
         with session.begin_nested():
             gates = outcome.gates_of(spec, measured=measured_now(session, spec))
-            asked = with_precision(spec, proposal.precision, gates)
+            asked = _labelled(with_precision(spec, proposal.precision, gates), row.id)
             requester = Requester(row.tenant_id, row.api_key_id)
             made.build_id = submit(session, farm.policy, requester, asked).build.id
     except QuotaExceeded as error:
@@ -140,6 +149,12 @@ def _tried(
     session.add(made)
     session.flush()
     return made
+
+
+def _labelled(asked: BuildSpec, search_id: str) -> BuildSpec:
+    """Return a build with the label that it is found by, if there is room for one more."""
+    labels = {**asked.labels, LABEL: search_id}
+    return asked if len(labels) > MOST_LABELS else asked.model_copy(update={"labels": labels})
 
 
 def _end(row: Search, spec: SearchSpec, tried: Sequence[Candidate], why: str) -> None:

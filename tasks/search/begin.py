@@ -6,18 +6,19 @@ from dataclasses import dataclass
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict, InvalidRequest
-from enginefarm.precision import Precision, PrecisionKind
+from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
 from enginefarm.search import USUAL_KINDS, SearchSpec, SearchState, with_precision
 from storage import builds, searches
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Search
 from tasks.fleet import live_nodes
-from tasks.plan import TargetPlan, plan_target
+from tasks.plan import LiveNode, TargetPlan, plan_target
 from tasks.precision_rules import check_precision
+from tasks.routing import APART
 from tasks.search.choice import notes
 from tasks.search.outcome import gates_of, requirements
-from tasks.search.strategy import openers
+from tasks.search.strategy import openers, tools_of
 from tasks.submit import Requester, admit
 
 
@@ -46,6 +47,7 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
         known = searches.with_idempotency_key(session, tenant_id, key)
         if known is not None:
             return Begun(_same(known, request, key), existed=True)
+    spec = _with_tools(session, spec)
     check_search(spec)
     kinds = kinds_of(spec)
     plan = _planned(session, spec)
@@ -73,6 +75,24 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
     return Begun(row)
 
 
+def _with_tools(session: Session, spec: SearchSpec) -> SearchSpec:
+    """Name the tools that live nodes have, unless they are named: another day has others."""
+    if spec.space.tools:
+        return spec
+    live = live_nodes(session)
+    tools = [
+        tool
+        for tool in PrecisionTool
+        if tool not in APART or any(tool in _tools_of(node) for node in live)
+    ]
+    space = spec.space.model_copy(update={"tools": tools})
+    return spec.model_copy(update={"space": space})
+
+
+def _tools_of(node: LiveNode) -> set[str]:
+    return {backend.name for backend in node.description.backends}
+
+
 def _planned(session: Session, spec: SearchSpec) -> TargetPlan:
     """Return how the model as it came would be built, without what only some may measure."""
     bare = with_precision(spec, Precision(), spec.build.gates)
@@ -83,7 +103,7 @@ def kinds_of(spec: SearchSpec) -> list[PrecisionKind]:
     """Return the kinds that are tried: those that are named, else all that the target takes."""
     if spec.space.kinds:
         return [kind for kind in dict.fromkeys(spec.space.kinds) if kind is not PrecisionKind.AS_IS]
-    return [kind for kind in USUAL_KINDS if _takes(spec, kind)]
+    return [kind for kind in USUAL_KINDS if tools_of(spec, kind) and _takes(spec, kind)]
 
 
 def _takes(spec: SearchSpec, kind: PrecisionKind) -> bool:

@@ -149,8 +149,10 @@ def told(precision: Precision) -> str:
     if precision.kind is PrecisionKind.AS_IS:
         return "the model as it came"
     words = str(precision.kind)
+    if precision.tool is not None:
+        words += f" by {precision.tool}"
     if precision.method is not None:
-        words += f" by {precision.method}"
+        words += f", {precision.method}" if precision.tool else f" by {precision.method}"
     return words + (f", {len(precision.exclude)} kept" if precision.exclude else "")
 
 

@@ -11,16 +11,26 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 
 from enginefarm.counted import counted
 from enginefarm.gate import Metric
-from enginefarm.precision import CalibrationMethod, Precision, PrecisionKind
+from enginefarm.precision import (
+    MAKERS,
+    METHODS,
+    TOOLS,
+    CalibrationMethod,
+    Precision,
+    PrecisionKind,
+    PrecisionTool,
+)
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import Outcome
 
 _MOST_EXCLUDED = 256
 _LONGEST = 255
+_BY_EVERY_TOOL = frozenset({PrecisionKind.INT8, PrecisionKind.FP8, PrecisionKind.INT4})
+"""Kinds for which more than one tool is tried, if it is there."""
 
 
 @dataclass(frozen=True)
@@ -89,26 +99,61 @@ def _wanted(
 def openers(spec: SearchSpec, kinds: Sequence[PrecisionKind]) -> Iterator[Proposal]:
     """Yield what is tried whatever comes of it."""
     yield Proposal(Precision(), "the model as it came, which all others are held against")
-    methods = spec.space.methods or [CalibrationMethod.PERCENTILE, CalibrationMethod.MINMAX]
-    more = [] if spec.space.methods else [CalibrationMethod.ENTROPY]
-    if PrecisionKind.INT8 in kinds:
-        yield from (_int8(spec, method) for method in methods)
+    ways = list(_ways(spec)) if PrecisionKind.INT8 in kinds else []
+    first = ways if spec.space.methods else ways[: 2 * len(tools_of(spec, PrecisionKind.INT8))]
+    yield from (_int8(spec, tool, method) for tool, method in first)
     for kind in kinds:
         if kind is not PrecisionKind.INT8:
-            told = _shared(spec) | {"kind": str(kind), "calibration": spec.calibration}
-            yield Proposal(Precision.model_validate(told), f"all in {kind}")
-    if PrecisionKind.INT8 in kinds:
-        yield from (_int8(spec, method) for method in more)
+            for tool in tools_of(spec, kind):
+                yield _whole(spec, kind, tool)
+    yield from (_int8(spec, tool, method) for tool, method in ways[len(first) :])
 
 
-def _int8(spec: SearchSpec, method: CalibrationMethod) -> Proposal:
+def tools_of(spec: SearchSpec, kind: PrecisionKind) -> list[PrecisionTool]:
+    """Return the tools that make a kind and may be tried; halves by the usual one alone."""
+    makers = MAKERS[kind] if kind in _BY_EVERY_TOOL else MAKERS[kind][:1]
+    named = spec.space.tools
+    return [tool for tool in makers if tool in named or tool is PrecisionTool.ENGINEFARM]
+
+
+def _ways(spec: SearchSpec) -> Iterator[tuple[PrecisionTool, CalibrationMethod]]:
+    """Yield the tools and methods of int8, the first of each tool before the second of any."""
+    rows = [
+        [(tool, each) for each in METHODS[PrecisionKind.INT8, tool] if _may(spec, each)]
+        for tool in tools_of(spec, PrecisionKind.INT8)
+    ]
+    for row in zip_longest(*rows):
+        yield from (each for each in row if each is not None)
+
+
+def _may(spec: SearchSpec, method: CalibrationMethod) -> bool:
+    return not spec.space.methods or method in spec.space.methods
+
+
+def _whole(spec: SearchSpec, kind: PrecisionKind, tool: PrecisionTool) -> Proposal:
+    told = _shared(spec) | {"kind": str(kind), "calibration": spec.calibration}
+    precision = Precision.model_validate(told | _named(kind, tool))
+    return Proposal(precision, f"all in {kind}{_by(precision)}")
+
+
+def _int8(spec: SearchSpec, tool: PrecisionTool, method: CalibrationMethod) -> Proposal:
     told = _shared(spec) | {
         "kind": "int8",
         "calibration": spec.calibration,
         "method": str(method),
         "sensitivity": spec.space.layers,
     }
-    return Proposal(Precision.model_validate(told), f"all in int8, ranges by {method}")
+    precision = Precision.model_validate(told | _named(PrecisionKind.INT8, tool))
+    return Proposal(precision, f"all in int8{_by(precision)}, ranges by {method}")
+
+
+def _named(kind: PrecisionKind, tool: PrecisionTool) -> dict[str, str]:
+    """Name a tool where it is not the one that is taken anyway."""
+    return {} if tool is TOOLS[kind] else {"tool": str(tool)}
+
+
+def _by(precision: Precision) -> str:
+    return f" by {precision.tool}" if precision.tool else ""
 
 
 def _shared(spec: SearchSpec) -> dict[str, object]:

@@ -32,7 +32,7 @@ from enginefarm import (
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
-from tasks import messages
+from tasks import descriptions, messages
 from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
 from tests.contract.filled import filled
 
@@ -63,8 +63,9 @@ FARM_ONLY = {
 DATA = [
     each
     for module in (
-        *(accuracy_report, compile_options, errors, gate, manifest, messages, precision),
-        *(precision_report, device_times, percentiles, report, spec, trust_record, upload, views),
+        *(accuracy_report, compile_options, descriptions, device_times, errors, gate, manifest),
+        *(messages, percentiles, precision, precision_report, report, spec, trust_record),
+        *(upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

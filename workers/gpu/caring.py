@@ -58,7 +58,11 @@ class DeviceCare:
 
     def _care(self) -> None:
         while not self._ended.is_set():
-            self._hear_one()
+            try:
+                self._hear_one()
+            except (OSError, ValueError) as error:
+                # What it says is not kept, or not understood: then it is as if there were none.
+                log.error("device_watch_unheard", why=str(error))  # noqa: TRY400 - said in full
             if not self._ended.is_set():
                 log.error("device_watch_ended", again_in_s=AGAIN_S)
                 self._tell(dict.fromkeys(self._uuids, SILENT))

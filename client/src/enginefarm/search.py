@@ -23,12 +23,16 @@ from enginefarm.precision import (
     Pattern,
     Precision,
     PrecisionKind,
+    PrecisionTool,
 )
 from enginefarm.spec import BuildSpec
 from enginefarm.strict import Strict
 
 MAX_CANDIDATES = 64
-USUAL_KINDS = (PrecisionKind.INT8, PrecisionKind.FP16, PrecisionKind.BF16)
+USUAL_KINDS = (
+    *(PrecisionKind.INT8, PrecisionKind.FP16, PrecisionKind.BF16),
+    *(PrecisionKind.FP8, PrecisionKind.INT4),
+)
 """What is tried, as far as the target takes it, unless kinds are named."""
 USUAL_REQUIREMENT = Gate(metric=Metric.COSINE, at_least=0.99)
 """What is required where nothing is required of accuracy."""
@@ -66,6 +70,9 @@ class SearchSpace(Strict):
     )
     methods: Annotated[list[CalibrationMethod], Field(max_length=8)] = Field(
         default=[], description="Of int8."
+    )
+    tools: Annotated[list[PrecisionTool], Field(max_length=8)] = Field(
+        default=[], description="Empty: all that a live node has."
     )
     op_types: Annotated[list[Operator], Field(max_length=64)] = Field(
         default=[], description="The only operators that any candidate changes."

@@ -40,8 +40,10 @@ LEAST: dict[tuple[str, str, str], float] = {
     ("minilm-l3", "bf16", ""): 0.999,
 }
 """Cosines that must be met. What a precision costs is for gates to judge."""
-WITHOUT = {"fp8": {"sm_86"}}
-"""Architectures that lack a kind."""
+REFUSED = {("fp8", "sm_86")}
+"""What the check of the file refuses."""
+NOT_ASKED = {("fp8", "cpu"), ("bf16", "cpu")}
+"""What is refused before a model is written."""
 
 
 @pytest.mark.parametrize(("name", "kind", "method"), LEAST, ids=lambda each: each or "own")
@@ -73,27 +75,24 @@ def test_what_modelopt_makes_of_a_real_model_is_near_it_and_is_built(
     assert told.model_accuracy is not None
     cosines = [row.cosine for row in told.model_accuracy.outputs if row.dtype_engine == "float32"]
     assert min(row for row in cosines if row is not None) >= LEAST[name, kind, method]
-    assert any(each.startswith("modelopt/") for each in _versions(ran.result.facts))
-    for arch in ("sm_86", "sm_89"):
-        _build(name, kind, path, arch, tmp_path)
+    versions: Any = ran.result.facts["versions"]
+    assert any(each.startswith("modelopt/") for each in versions)
+    for backend in found().backends:
+        for arch in ("cpu", "sm_86", "sm_89"):
+            if arch in backend.builds and (kind, arch) not in NOT_ASKED:
+                bench = Bench(backend, arch, tmp_path / f"{backend.name}-{arch}")
+                _build(bench, path, profiles(name), refused=(kind, arch) in REFUSED)
 
 
-def _versions(facts: dict[str, Any]) -> dict[str, str]:
-    versions: dict[str, str] = facts["versions"]
-    return versions
-
-
-def _build(name: str, kind: str, path: Path, arch: str, folder: Path) -> None:
+def _build(bench: Bench, path: Path, shapes: list[Any], *, refused: bool) -> None:
     """Check and compile, where the architecture has the kind; else see that the check says so."""
-    compiler = next(row for row in found().backends if row.name == "tensorrt-rtx")
-    bench = Bench(compiler, arch, folder / arch)
-    checked = bench.run(Stage.CHECK, path, profiles=profiles(name))
-    if arch in WITHOUT.get(kind, ()):
+    checked = bench.run(Stage.CHECK, path, profiles=shapes)
+    if refused:
         assert checked.code == "precision_not_on_architecture", checked.log[-2000:]
         return
     assert checked.code is None, findings(checked)
-    built = bench.run(Stage.COMPILE, path, profiles=profiles(name))
-    assert built.code is None, f"{arch}: {built.log[-2000:]}"
+    built = bench.run(Stage.COMPILE, path, profiles=shapes)
+    assert built.code is None, f"{bench.arch}: {built.log[-2000:]}"
 
 
 def test_every_kind_is_tried() -> None:

@@ -79,6 +79,8 @@ def test_what_candidates_share_is_built_once(scene: Scene, node: Answering) -> N
     searching.step()
     repairs = [scene.job(build, Stage.REPAIR) for build in searching.builds()]
     assert len(repairs) > 2
+    labels = [scene.build(build).labels for build in searching.builds()]
+    assert labels == [{"search": searching.id}] * len(labels)
     assert sum(row.joined_to is None for row in repairs) == 1
 
 

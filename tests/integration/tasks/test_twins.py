@@ -19,7 +19,7 @@ from tests.integration.tasks.test_precisions import int8
 
 GPU = "tensorrt-rtx@sm_89"
 FP16 = {"kind": "fp16"}
-TWIN_OF_CPU = {Stage.CHECK, Stage.COMPILE}
+TWIN_OF_CPU = {Stage.REPAIR, Stage.CHECK, Stage.COMPILE}
 
 
 def made(scene: Scene, build_id: str, target: str = CPU) -> Artifact:
@@ -125,7 +125,7 @@ def test_an_ordinary_build_joins_the_twin_of_another_and_both_get_the_engine(
     for stage in (Stage.CALIBRATE, Stage.CHECK, Stage.COMPILE):
         scene.do(node, build_id, stage)
     plain = scene.submit()
-    assert scene.job(plain, Stage.CHECK).joined_to == scene.twin(build_id)[Stage.CHECK].id
+    assert scene.job(plain, Stage.REPAIR).joined_to == scene.twin(build_id)[Stage.REPAIR].id
     scene.run_twin(node, build_id)
     assert scene.job(plain, Stage.COMPILE).cached_from == scene.twin(build_id)[Stage.COMPILE].id
     assert scene.job(plain, Stage.BENCHMARK).state is JobState.QUEUED
@@ -143,7 +143,7 @@ def test_on_a_gpu_the_twin_of_int8_is_in_fp16_and_has_the_keys_of_such_a_build(
     scene.run(node, build_id, GPU)
     scene.publish()
     twin = scene.twin(build_id, GPU)
-    assert list(twin) == [Stage.CAST, Stage.CHECK, Stage.COMPILE]
+    assert list(twin) == [Stage.REPAIR, Stage.CAST, Stage.CHECK, Stage.COMPILE]
     assert {stage: row.cached_from for stage, row in twin.items()} == {
         stage: scene.job(half, stage, GPU).id for stage in twin
     }

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import onnx
 import pytest
 from onnx import TensorProto, helper
 
 import enginefarm
-from bench.hostile.made import model, tensor, weight
+from bench.hostile.made import model, tensor
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.client import read_local_model
-from enginefarm.finding import Finding, Severity
+from enginefarm.finding import Finding, Severity, note_finding
 from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.target import Target
 from enginefarm.views import BuildView, TargetView
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import CPU, MODEL, build, event, job, model_view
@@ -156,6 +155,35 @@ def test_the_farm_is_asked_to_stop_after_the_check_and_its_findings_are_shown(
         assert words in said
 
 
+def test_a_target_that_was_refused_too_is_not_named_as_the_way_out(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rtx = Target.parse("tensorrt-rtx@sm_86")
+    way = note_finding("other_targets", f"By the rules alone it can be built for {rtx}.")
+    more = note_finding(
+        "other_targets", f"By the rules alone it can be built for {CPU}, tensorrt-rtx@sm_89."
+    )
+    jobs = [
+        job(Stage.CHECK, JobState.FAILED, target, findings=[REFUSED, note])
+        for target, note in ((CPU, way), (rtx, more))
+    ]
+    targets = [
+        TargetView(
+            target=each.target, state=JobState.FAILED, artifact=None, artifact_state=None,
+            cached=False, failure=None,
+        )
+        for each in jobs
+    ]  # fmt: skip
+    _serve_check(farm_env, build(BuildState.FAILED, jobs, targets))
+
+    line = ["check", MODEL, "-t", f"{CPU},{rtx}", "--json"]
+    assert invoke(line) == ExitCode.BAD_INPUT
+    told = json.loads(capsys.readouterr().out)["targets"]
+    assert [each["code"] for each in told[str(CPU)]] == ["unsupported_operator"]
+    (note,) = [each for each in told[str(rtx)] if each["code"] == "other_targets"]
+    assert note["message"] == "By the rules alone it can be built for tensorrt-rtx@sm_89."
+
+
 def test_a_backend_that_this_version_does_not_build_is_told_without_a_farm(
     farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,29 +196,6 @@ def test_a_backend_that_this_version_does_not_build_is_told_without_a_farm(
     rows = {each["code"]: each["severity"] for each in told["tensorrt-llm@sm_90"]}
     assert rows["backend_not_in_version"] == "error"
     assert told["onnxruntime@cpu"] == []
-    assert farm_env.seen == []
-
-
-@pytest.mark.parametrize("kind", ["link", "fifo"])
-def test_external_data_that_an_upload_would_refuse_is_refused_alone_too(
-    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    folder = tmp_path / "inner"
-    folder.mkdir()
-    made = model([helper.make_node("Add", ["x", "w"], ["y"])], weights=[weight("w", 16)])
-    path = folder / "model.onnx"
-    onnx.save(made, str(path), save_as_external_data=True, location="w.bin", size_threshold=0)
-    data = folder / "w.bin"
-    if kind == "link":
-        data.rename(tmp_path / "secret")
-        data.symlink_to(tmp_path / "secret")
-    else:
-        data.unlink()
-        os.mkfifo(data)
-
-    assert invoke(["check", str(path), "-t", "onnxruntime@cpu", *ALONE]) == ExitCode.BAD_INPUT
-    code = "external_path_escapes" if kind == "link" else "external_data_missing"
-    assert code in capsys.readouterr().out
     assert farm_env.seen == []
 
 

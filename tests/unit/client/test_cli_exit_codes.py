@@ -233,3 +233,11 @@ def test_a_wrong_command_line_says_what_to_write(
     for word in words:
         assert word in err
     assert farm_env.seen == []
+
+
+def test_an_option_out_of_its_range_is_told_the_range(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["check", "m.onnx", "-t", "onnxruntime@cpu", "--option"]
+    assert invoke([*line, "compile.optimization_level=99"]) == ExitCode.BAD_INPUT
+    assert "Give a number of at most 5." in capsys.readouterr().err

@@ -72,6 +72,18 @@ def refusal(folder: Path, data: bytes) -> InvalidDataset:
     return caught.value
 
 
+def test_samples_of_several_sizes_are_counted_together(tmp_path: Path) -> None:
+    sizes = {"x/0": np.zeros((5, 3), "f"), "y/0": np.zeros(5, "f"), "x/1": np.zeros((2, 4), "f")}
+    found = scan(tmp_path, saved(**sizes, **{"y/1": np.zeros(2, "f")}))
+    assert found.samples == 7
+    with pytest.raises(InvalidDataset) as refused:
+        scan(tmp_path, saved(**sizes, **{"y/1": np.zeros(3, "f")}))
+    assert refused.value.code == "dataset_ragged"
+    with pytest.raises(InvalidDataset) as lacking:
+        scan(tmp_path, saved(**sizes))
+    assert lacking.value.code == "dataset_ragged"
+
+
 def test_arrays_are_told_by_name_type_and_shape_with_their_samples(tmp_path: Path) -> None:
     found = scan(
         tmp_path,
@@ -97,6 +109,7 @@ def test_packed_arrays_and_either_order_are_read(tmp_path: Path) -> None:
 
 
 WHOLE = saved(x=np.zeros((4, 4), np.float32))
+HUGE = b"(9999999999999999999, 9,), }"
 BAD = {
     "a directory before its beginning": (misplaced(WHOLE, 12, 0xFFFFFF), "dataset_not_npz"),
     "a directory behind its end": (misplaced(WHOLE, 16, 0xFFFFFFF0), "dataset_not_npz"),
@@ -121,6 +134,31 @@ BAD = {
     "infinity": (saved(x=np.array([-np.inf], np.float16)), "dataset_non_finite"),
     "fewer values than its shape": (zipped(x_npy=npy(np.zeros(9))[:-8]), "dataset_not_npz"),
     "more values than its shape": (zipped(x_npy=npy(np.zeros(9)) + b"\0"), "dataset_not_npz"),
+    "a shape of two numbers in one": (
+        zipped(x_npy=npy(np.zeros(9)).replace(b"(9,), ", b"(9 1),")),
+        "dataset_not_npz",
+    ),
+    "a shape with a letter inside": (
+        zipped(x_npy=npy(np.zeros(19)).replace(b"(19,), ", b"(1L9,),")),
+        "dataset_not_npz",
+    ),
+    "a NaN at a place that no array has": (
+        zipped(x_npy=npy(np.full(9, np.nan)).replace(b"(9,), }" + b" " * 21, HUGE)),
+        "dataset_not_npz",
+    ),
+    "big-endian text": (saved(x=np.array(["a"], ">U1")), "dataset_dtype"),
+    "a letter beyond all letters": (
+        zipped(x_npy=npy(np.array(["a"])).replace(b"a\0\0\0", b"\0\0\x11\0")),
+        "dataset_not_npz",
+    ),
+    "half of a letter": (
+        zipped(x_npy=npy(np.array(["a"])).replace(b"a\0\0\0", b"\0\xd8\0\0")),
+        "dataset_not_npz",
+    ),
+    "a boolean of seven": (
+        zipped(x_npy=npy(np.zeros(3, bool))[:-1] + b"\x07"),
+        "dataset_not_npz",
+    ),
     "a header that is code": (
         zipped(x_npy=npy(np.zeros(9)).replace(b"(9,)", b"f()+")),
         "dataset_not_npz",

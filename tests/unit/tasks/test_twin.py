@@ -49,12 +49,15 @@ def test_the_twin_is_built_after_the_engine_and_before_both_are_measured() -> No
         (Stage.CALIBRATE, None),
         (Stage.CHECK, None),
         (Stage.COMPILE, None),
+        (Stage.REPAIR, half),
         (Stage.CAST, half),
         (Stage.CHECK, half),
         (Stage.COMPILE, half),
         (Stage.BENCHMARK, None),
         (Stage.PUBLISH, None),
     ]
+    bare = spec(precision=INT8, options={"repair": {"mode": "none"}})
+    assert (Stage.REPAIR, half) not in steps(bare, live(), TOOL)
     plan = plan_target(spec(precision=INT8), GPU, [live(), TOOL])
     assert plan.version_of(Stage.CAST, half) == plan.version_of(Stage.CALIBRATE) == "1.32"
     assert plan.version_of(Stage.COMPILE, half) == "1.7"
@@ -78,8 +81,8 @@ def test_its_recipes_are_those_of_a_build_of_its_own() -> None:
     shapes = {"profiles": [{"x": {"min": [1, 4], "opt": [1, 4], "max": [1, 4]}}], "seed": 3}
     asked = spec(precision=INT8, evaluation="sha256:" + "2" * 64, **shapes)
     for kind, stages in (
-        ("fp16", (Stage.CAST, Stage.CHECK, Stage.COMPILE)),
-        ("as-is", (Stage.CHECK, Stage.COMPILE)),
+        ("fp16", (Stage.REPAIR, Stage.CAST, Stage.CHECK, Stage.COMPILE)),
+        ("as-is", (Stage.REPAIR, Stage.CHECK, Stage.COMPILE)),
     ):
         alone = spec(precision={"kind": kind}, evaluation="sha256:" + "2" * 64, **shapes)
         for stage in stages:

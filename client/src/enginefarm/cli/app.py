@@ -131,10 +131,11 @@ def _usage(error: typer.TyperException) -> FarmError:
     wrong = _NO_COMMAND.fullmatch(said.rstrip("."))
     if wrong is not None:
         known = getattr(getattr(where, "command", None), "commands", {})
+        guess = did_you_mean(wrong["name"][:80], known)
         return InvalidRequest(
             f"There is no command {wrong['name'][:80]!r}.",
             code="usage",
-            fix=f"{did_you_mean(wrong['name'][:80], known)} See: {command} --help",
+            fix=f"{guess} See what there is with: {command} --help",
         )
     return InvalidRequest(
         said if said.endswith(("?", "!")) else f"{said.rstrip('.')}.",

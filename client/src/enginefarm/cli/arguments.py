@@ -29,6 +29,8 @@ from enginefarm.target import Target
 
 _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
 _BARE = re.compile(r"^[0-9a-fA-F]{64}$")
+_LISTS = frozenset({"benchmark.batches"})
+"""Options that take several values, with commas between them."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 Value = TypeVar("Value")
 
@@ -84,8 +86,13 @@ def options(texts: Iterable[str]) -> dict[str, JsonValue]:
             raise refusal("--option", path, "compile.optimization_level=3")
         group = read.setdefault(stage, {})
         if isinstance(group, dict):
-            group[name] = value
+            group[name] = _listed(value) if path in _LISTS else value
     return read
+
+
+def _listed(value: JsonValue) -> list[JsonValue]:
+    """Return ``1,2,4`` as a list; a single value is one, too."""
+    return [_scalar(part.strip()) for part in str(value).split(",")]
 
 
 def repairs(

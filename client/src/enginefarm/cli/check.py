@@ -37,7 +37,7 @@ from enginefarm.client.local_model import files_beside, require_model_file
 from enginefarm.counted import counted
 from enginefarm.errors import FarmError, InvalidRequest
 from enginefarm.finding import Finding, Severity, error_finding
-from enginefarm.preflight.alternatives import other_targets
+from enginefarm.preflight.alternatives import other_targets, without_refused
 from enginefarm.preflight.check import check as by_rules
 from enginefarm.preflight.check import facts_or_finding, ordered, stops
 from enginefarm.preflight.subject import Subject
@@ -212,7 +212,8 @@ def _found(build: BuildView) -> Found:
         told = found[str(target.target)]
         if target.state is not JobState.SUCCEEDED and not stops(told):
             told.append(_not_finished(target.state))
-    return found
+    refused = {name for name, told in found.items() if stops(told)}
+    return {name: without_refused(told, refused) for name, told in found.items()}
 
 
 def _not_finished(state: JobState) -> Finding:

@@ -15,7 +15,7 @@ from enginefarm.search import SearchSpec
 from enginefarm.spec_errors import explain
 
 AUTO = "auto"
-_LISTS = frozenset({"kinds", "methods", "op_types", "exclude"})
+_LISTS = frozenset({"kinds", "methods", "tools", "op_types", "exclude"})
 _BUDGET_EXAMPLE = "12, 12,30m or 30m"
 
 

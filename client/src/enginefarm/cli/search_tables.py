@@ -52,6 +52,7 @@ def precision_words(precision: Precision) -> str:
     if precision.kind is PrecisionKind.AS_IS:
         return "as it came"
     words = [str(precision.kind)]
+    words += [str(precision.tool)] if precision.tool is not None else []
     words += [str(precision.method)] if precision.method is not None else []
     words += [f"{len(precision.exclude)} kept"] if precision.exclude else []
     return " ".join(words)

@@ -98,14 +98,15 @@ def _cells(row: CandidateView, chosen: int | None) -> list[str]:
     told = row.outcome or Outcome()
     failure = told.failure
     state = failure.code if failure else str(told.artifact_state or row.build_state or NONE)
-    words = [str(row.precision.kind), str(row.precision.method or "")]
+    named = (row.precision.kind, row.precision.tool, row.precision.method)
+    words = [str(each) for each in named if each is not None]
     if row.precision.kind is not PrecisionKind.AS_IS and row.precision.exclude:
         words.append(f"{len(row.precision.exclude)} kept")
     met = NONE if told.artifact is None else "yes" if told.met else "no"
     front = "chosen" if row.number == chosen else "yes" if row.on_front else ""
-    named = [str(row.number), " ".join(filter(None, words)), row.why, state, met, front]
+    told_of = [str(row.number), " ".join(words), row.why, state, met, front]
     numbers = (told.latency_p50_ms, told.latency_p99_ms, told.memory_bytes, told.engine_bytes)
-    return [*named, told.artifact or NONE, number(_near(told)), *map(number, numbers)]
+    return [*told_of, told.artifact or NONE, number(_near(told)), *map(number, numbers)]
 
 
 def _section(name: str, shown: Markup) -> Markup:

@@ -27,6 +27,7 @@ def spec(bound: float = 0.99, target: str = "onnxruntime@cpu", **more: object) -
         "build": {"model": MODEL, "targets": [target]},
         "calibration": DATA,
         "require": [{"metric": "cosine", "at_least": bound}],
+        "space": {"tools": ["onnxruntime"]},
     }
     return SearchSpec.model_validate(body | more)
 

@@ -121,7 +121,13 @@ def test_where_no_number_of_layers_is_enough_it_ends_when_all_of_them_were_kept(
 
 
 def test_what_a_space_excludes_stays_in_every_candidate() -> None:
-    space = {"exclude": ["head*"], "op_types": ["Conv"], "samples": 9, "kinds": ["int8", "fp16"]}
+    space = {
+        "tools": ["onnxruntime"],
+        "exclude": ["head*"],
+        "op_types": ["Conv"],
+        "samples": 9,
+        "kinds": ["int8", "fp16"],
+    }
     found = Searched(spec(space=space), needing(3), kinds=KINDS[:2])
     found.run()
     changed = [
@@ -140,3 +146,22 @@ def test_the_same_rows_lead_to_the_same_step_whoever_takes_it() -> None:
         if found.step().over:
             break
         found.end(max(at for at, row in enumerate(found.tried) if row.outcome is None))
+
+
+def test_each_tool_that_is_there_is_tried_by_each_of_its_methods() -> None:
+    space = {"tools": ["onnxruntime", "modelopt"]}
+    kinds = (*KINDS, PrecisionKind.FP8, PrecisionKind.INT4)
+    found = next_step(spec(space=space, budget={"at_once": 16}), kinds, []).proposals
+    told = [(row.precision.kind, row.precision.tool, row.precision.method) for row in found]
+    assert told == [
+        ("as-is", None, None),
+        ("int8", None, "percentile"),
+        ("int8", "modelopt", "minmax"),
+        ("int8", None, "minmax"),
+        ("int8", "modelopt", "entropy"),
+        ("fp16", None, None),
+        ("bf16", None, None),
+        ("fp8", None, None),
+        ("int4", None, None),
+        ("int8", None, "entropy"),
+    ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,12 +16,16 @@ from workers.gpu import nvml, taken
 from workers.gpu.lock import try_lock
 from workers.gpu.need import DeviceNeed
 from workers.gpu.port import Process
+from workers.settings import child_environment
 
 
 @pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], str]:
+    """Return a way to tell what a runtime that is loaded now would see."""
     monkeypatch.setattr(taken, "SETTLE_S", 0.0)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "all")
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    return lambda: child_environment(tmp_path)["CUDA_VISIBLE_DEVICES"]
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, shown: RecordedNvml | None) -> None:
@@ -41,14 +44,14 @@ def need(folder: Path, *, shared: bool = False) -> DeviceNeed:
 
 
 def test_a_taken_device_is_locked_and_the_only_one_that_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Callable[[], str]
 ) -> None:
     driver(monkeypatch, port())
     with taken.taken(need(tmp_path), Sink()) as found:
         assert found is not None
         assert found.gpu.uuid == UUID
         assert try_lock(tmp_path, UUID) is None
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == UUID
+        assert seen() == UUID
     free = try_lock(tmp_path, UUID)
     assert free is not None
     free.free()
@@ -67,14 +70,14 @@ def test_who_is_there_before_the_job_is_remembered(
 
 
 def test_a_job_without_a_device_sees_none_and_one_without_a_need_what_it_saw(
-    tmp_path: Path,
+    seen: Callable[[], str],
 ) -> None:
     with taken.taken(None, Sink()) as found:
         assert found is None
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == "all"
+        assert seen() == "all"
     with taken.taken(DeviceNeed(), Sink()) as found:
         assert found is None
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == ""
+        assert seen() == ""
 
 
 @pytest.mark.parametrize("gone", ["driver", "device"])

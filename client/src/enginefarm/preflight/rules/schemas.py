@@ -23,6 +23,7 @@ from enginefarm.preflight.tables.onnx_schemas import (
     schema_of,
 )
 
+_GUESSED = 10
 _EXPORT = "Export the model again; onnx.checker.check_model names the place."
 
 
@@ -34,6 +35,8 @@ class _Fault(NamedTuple):
     message: str
     why: str = ""
     fix: str = _EXPORT
+    misspelt: tuple[str, tuple[str, ...]] = ("", ())
+    """A name that is not known, and those that are."""
 
 
 def _own(subject: Subject) -> Iterator[NodeFacts]:
@@ -47,8 +50,12 @@ def _own(subject: Subject) -> Iterator[NodeFacts]:
 
 def _told(faults: Iterable[tuple[_Fault, str]]) -> Iterator[Finding]:
     """Return one finding for all nodes with one fault."""
-    for fault, labels in grouped(faults).items():
-        found = error_finding(fault.code, fault.message, why=fault.why, fix=fault.fix)
+    for number, (fault, labels) in enumerate(grouped(faults).items()):
+        name, known = fault.misspelt
+        # A guess takes a while, and a hostile model may have as many names as nodes.
+        guesses = near(name, known) if name and number < _GUESSED else []
+        fix = f"{did_you_mean(name, guesses)} {fault.fix}" if guesses else fault.fix
+        found = error_finding(fault.code, fault.message, why=fault.why, fix=fix)
         yield at_nodes(found, labels, fault.op)
 
 
@@ -132,11 +139,9 @@ def _attributes(node: NodeFacts, schema: Schema) -> Iterator[_Fault]:
         if name in seen:
             yield _Fault("invalid_graph", op, f"{op} has the attribute {told} twice.")
         elif form is None and not name.startswith("__") and not schema.any_attribute:
-            guesses = near(name, forms)
-            fix = f"{did_you_mean(name, guesses)} {_EXPORT}" if guesses else _EXPORT
             since = f"as of opset {schema.since}"
             message = f"{op} has no attribute {told} {since}."
-            yield _Fault("unsupported_attribute", op, message, "", fix)
+            yield _Fault("unsupported_attribute", op, message, misspelt=(name, tuple(forms)))
         elif form is not None and form.kind != kind:
             message = (
                 f"The attribute {told} of {op} is {_one(kind)} and should be {_one(form.kind)}."
