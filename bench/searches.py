@@ -2,7 +2,7 @@
 
     python -m bench.searches [--only NAME ...] [--target TARGET ...] [--budget N] [--write]
 
-Each model is calibrated on 48 samples and judged on 16 others. ``--write`` rewrites the tables of
+Each model is calibrated on 24 samples and judged on 12 others. ``--write`` rewrites the tables of
 what was searched, between the markers in docs/evidence/search.md.
 """
 
@@ -32,7 +32,7 @@ from tests.contract.backends.test_precisions import SHAPES
 
 MODELS = ("magika", "rapidocr-rec", "minilm-l3")
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_89")
-CALIBRATED, JUDGED = 48, 16
+CALIBRATED, JUDGED = 24, 12
 BENCHMARK = {"min_duration_ms": 500, "max_duration_ms": 4000}
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "search.md"
 BEGIN, END = "<!-- searches: begin -->", "<!-- searches: end -->"
@@ -80,6 +80,7 @@ def searched(farm: FarmClient, name: str, target: str, budget: int, folder: Path
         "calibration": data["calibration"].digest,
         "require": [{"metric": "cosine", "at_least": 0.99}],
         "budget": {"candidates": budget},
+        "space": {"layers": 24},
     }
     begun = farm.searches.begin(SearchSpec.model_validate(body))
     return list(farm.searches.watch(begun.id))[-1]
