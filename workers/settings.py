@@ -152,7 +152,9 @@ def tool_environment(folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder),
         "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
         "PYTHONUNBUFFERED": "1",
-        "TQDM_DISABLE": "1",
+        # A bar is a sign of life where there is no other, and nothing to read.
+        "TQDM_DELAY": "10",
+        "TQDM_MININTERVAL": "10",
     }
 
 

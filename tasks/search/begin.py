@@ -37,9 +37,7 @@ class Begun:
 
 
 def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
-    """Accept a search, or return the one that was begun under the idempotency key.
-
-    Nothing is built yet: the control loop proposes the first candidates.
+    """Accept a search, or return the one of this idempotency key; a loop proposes candidates.
 
     Raises:
         InvalidRequest: it is no search (``search_target``, ``search_precision``,
@@ -57,12 +55,10 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
     check_search(spec)
     kinds = kinds_of(spec)
     plan = _planned(session, spec)
-    every = [Precision(), *(row.precision for row in openers(spec, kinds))]
-    model = None
-    for precision in every:
-        gates = gates_of(spec, measured=plan.measured)
-        model = admit(session, tenant_id, with_precision(spec, precision, gates))
-    assert model is not None  # noqa: S101 - there is always the model as it came
+    gates = gates_of(spec, measured=plan.measured)
+    model = admit(session, tenant_id, with_precision(spec, Precision(), gates))
+    for proposal in openers(spec, kinds):
+        admit(session, tenant_id, with_precision(spec, proposal.precision, gates))
     row = Search(
         id=new_id("srch"),
         tenant_id=tenant_id,

@@ -55,6 +55,15 @@ def test_a_stranger_is_believed_when_seen_again_and_forgotten_when_gone() -> Non
     assert health.fault(0) is None
 
 
+def test_one_stranger_after_another_is_not_one_who_was_seen_again() -> None:
+    health = Health()
+    for _ in range(LOOKS - 1):
+        health.see_unlocked([Process(7)], 0)
+    health.see_unlocked([], 0)
+    health.see_unlocked([Process(8)], 0)
+    assert health.fault(0) is None
+
+
 def test_a_stranger_whom_the_driver_does_not_show_is_told_by_the_memory() -> None:
     health = Health()
     for _ in range(LOOKS):
