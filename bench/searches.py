@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.real_inputs import samples
 from enginefarm.cli.figures import size
 from enginefarm.cli.search_tables import precision_words
 from enginefarm.client import FarmClient
@@ -27,10 +28,13 @@ from enginefarm.search_views import AccuracyOf, CandidateView, SearchView
 from localfarm.farm import LocalFarm
 from localfarm.folder import Folder, read_client_file
 from localfarm.models import shipped
-from tests.contract.backends.real_inputs import samples
-from tests.contract.backends.test_precisions import SHAPES
 
-MODELS = ("magika", "rapidocr-rec", "minilm-l3")
+SHAPES = {
+    "magika": {"bytes": [1, 2048]},
+    "rapidocr-rec": {"x": [1, 3, 48, 320]},
+    "minilm-l3": {"input_ids": [1, 64], "attention_mask": [1, 64]},
+}
+MODELS = tuple(SHAPES)
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_89")
 CALIBRATED, JUDGED = 24, 12
 BENCHMARK = {"min_duration_ms": 500, "max_duration_ms": 4000}
