@@ -102,6 +102,7 @@ def markdown(name: str, found: SearchView) -> Iterator[str]:
     yield f"### {name} for {found.target}"
     yield ""
     yield f"{found.verdict} It took {took.total_seconds():.0f} s."
+    yield f"Ranges are of {CALIBRATED} samples, the cosine of {JUDGED} others."
     yield ""
     yield "| # | precision | cosine | P99 | memory | engine | meets all | front |"
     yield "| ---: | --- | ---: | ---: | ---: | ---: | --- | --- |"
@@ -134,8 +135,7 @@ def write(lines: list[str]) -> None:
     sections[lines[0]] = "\n".join(lines)
     order = [f"### {name} for {target}" for name in MODELS for target in TARGETS]
     told = [f"{sections[name].strip()}\n" for name in order if name in sections]
-    made = f"With ONNX Runtime {version('onnxruntime')}, {CALIBRATED} samples to calibrate on and"
-    made += f" {JUDGED} others to judge.\n"
+    made = f"With ONNX Runtime {version('onnxruntime')}.\n"
     PAGE.write_text("\n".join([f"{before}{BEGIN}", made, *told, f"{END}{after}"]))
 
 
