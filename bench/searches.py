@@ -49,6 +49,8 @@ def main() -> None:
     parser.add_argument("--target", nargs="*", metavar="TARGET", default=list(TARGETS))
     parser.add_argument("--write", action="store_true", help="rewrite the tables of the evidence")
     parser.add_argument("--budget", type=int, default=12, help="candidates of each search")
+    parser.add_argument("--kinds", nargs="*", default=[], metavar="KIND", help="else all")
+    parser.add_argument("--methods", nargs="*", default=[], metavar="METHOD", help="else all")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Folder(Path(name) / "farm")
@@ -56,7 +58,8 @@ def main() -> None:
             known = read_client_file(folder)
             with FarmClient(known["url"], known["key"]) as farm:
                 for model, target in itertools.product(asked.only, asked.target):
-                    found = searched(farm, model, target, asked.budget, Path(name))
+                    space = {"kinds": asked.kinds, "methods": asked.methods}
+                    found = searched(farm, model, target, asked.budget, Path(name), **space)
                     told = list(markdown(model, found))
                     sys.stdout.write("\n".join(told) + "\n")
                     sys.stdout.flush()
@@ -64,8 +67,10 @@ def main() -> None:
                         write(told)
 
 
-def searched(farm: FarmClient, name: str, target: str, budget: int, folder: Path) -> SearchView:
-    """Search for a model, and wait for the end."""
+def searched(
+    farm: FarmClient, name: str, target: str, budget: int, folder: Path, **space: list[str]
+) -> SearchView:
+    """Search for a model, and wait for the end; ``space`` bounds what is tried."""
     model = farm.models.upload(shipped(name).file())
     data = {
         role: farm.datasets.upload(_stored(folder / f"{name}-{role}.npz", samples(name, at, many)))
@@ -84,7 +89,7 @@ def searched(farm: FarmClient, name: str, target: str, budget: int, folder: Path
         "calibration": data["calibration"].digest,
         "require": [{"metric": "cosine", "at_least": 0.99}],
         "budget": {"candidates": budget},
-        "space": {"layers": 24},
+        "space": {"layers": 24, **space},
     }
     begun = farm.searches.begin(SearchSpec.model_validate(body))
     return list(farm.searches.watch(begun.id))[-1]
