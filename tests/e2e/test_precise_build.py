@@ -164,8 +164,8 @@ def test_a_node_with_modelopt_makes_fp8_for_who_has_it_and_says_so(
 ) -> None:
     modelopt_python()
     assert '"modelopt"' in running_farm.cli("nodes", "--json").stdout
-    words = ("--precision", "fp8", "--calibration", data["calibration"])
-    words += ("--evaluation", data["held-out"])
+    samples = ("--calibration", data["calibration"], "--evaluation", data["held-out"])
+    words = ("--precision", "fp8", *samples)
     built = running_farm.built(MODEL, TARGETS[2:], *WORDS, *words)
     told = running_farm.report(built, TARGETS[2])
     assert told["precision"]["recipe"]["tool"] == "modelopt"
