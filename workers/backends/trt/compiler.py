@@ -25,6 +25,7 @@ from workers.backends.trt import (
     recording,
 )
 from workers.diagnosis import Runtime, failure_of, shorten
+from workers.settings import gpus_hidden
 
 ENGINE_FILE, LAYERS_FILE = "model.plan", "layers.json"
 Aim = Callable[[Any], bool]
@@ -195,5 +196,5 @@ def _make_writer(trt: ModuleType, stream: BinaryIO, troubles: list[OSError]) -> 
 
 
 def gpu_visible() -> bool:
-    """Tell whether the host has an NVIDIA driver at all."""
-    return Path("/dev/nvidiactl").exists()
+    """Tell whether the host has an NVIDIA driver, and this process is to see a GPU."""
+    return Path("/dev/nvidiactl").exists() and not gpus_hidden()

@@ -11,7 +11,10 @@ import threading
 from types import ModuleType
 from typing import Any
 
-_NO_DRIVER = re.compile(r"cudaError 35\b|CUDA driver version is insufficient|CUDA initialization")
+_NO_DRIVER = re.compile(
+    r"cudaError 35\b|CUDA driver version is insufficient|CUDA initialization"
+    r"|no CUDA-capable device is detected"  # where the job was to see none
+)
 _SOURCE = re.compile(r"^\[?\w+\.(?:cpp|h)(?:::\w+)*(?:::?\d+)?[\]:]*\s*")
 
 
