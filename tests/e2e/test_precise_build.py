@@ -1,14 +1,17 @@
-"""A real model in int8, calibrated on real bytes, built for three targets by the whole farm."""
+"""Models in int8, built by the whole farm: a real one for three targets, and two for a verdict."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from bench.searches import searched
 from enginefarm.cli.exit_codes import ExitCode
@@ -181,3 +184,78 @@ def test_a_node_with_modelopt_makes_fp8_for_who_has_it_and_says_so(
     refused = running_farm.cli("submit", model, "-t", TARGETS[1], *WORDS, *words)
     assert refused.returncode != ExitCode.OK
     assert "sm_86 has no fp8" in refused.stderr
+
+
+def chain(folder: Path, width: int, layers: int, rows: int) -> Path:
+    """Write a model of so many products of matrices, one after the other, with its data."""
+    rng, values, nodes = np.random.default_rng(0), [], []
+    for layer in range(layers):
+        drawn = (rng.standard_normal((width, width)) / np.sqrt(width)).astype(np.float32)
+        values.append(numpy_helper.from_array(drawn, f"w{layer}"))
+        before, after = f"x{layer}", f"x{layer + 1}"
+        nodes.append(helper.make_node("MatMul", [before, f"w{layer}"], [f"m{layer}"]))
+        nodes.append(helper.make_node("Relu", [f"m{layer}"], [after]))
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, width])
+        for name in ("x0", f"x{layers}")
+    ]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], values)
+    opset = helper.make_opsetid("", 17)
+    path = folder / f"chain-{width}.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    places = np.linspace(0, 20, width, dtype=np.float32)
+    for name, first, count in (("calibration", 100, 12), ("held-out", 0, 6)):
+        waves = [
+            np.sin(np.outer(1 + 0.1 * ((np.arange(rows) + n * rows) % 17), places) + n)
+            for n in range(first, first + count)
+        ]
+        with (folder / f"{width}-{name}.npz").open("wb") as stream:
+            np.savez(stream, allow_pickle=False, x0=np.stack(waves).astype(np.float32))
+    return path
+
+
+def judged(
+    farm: RunningFarm, folder: Path, width: int, layers: int, rows: int
+) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
+    path = chain(folder, width, layers, rows)
+    data = [str(folder / f"{width}-{name}.npz") for name in ("calibration", "held-out")]
+    done = farm.cli(
+        *("submit", str(path), "-t", TARGETS[0], "--precision", "int8", *WORDS[2:]),
+        *("--calibration", data[0], "--evaluation", data[1], "--watch", "--json"),
+        *("--option", "benchmark.threads=1", "--option", "precision.min_cosine=0.98"),
+    )
+    view: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["data"]
+    return view, done
+
+
+def test_where_int8_makes_a_model_slower_it_is_labelled_and_not_released(
+    running_farm: RunningFarm, tmp_path: Path
+) -> None:
+    # Products so small that it takes longer to convert what goes in than to multiply.
+    view, done = judged(running_farm, tmp_path, width=16, layers=24, rows=1)
+    assert done.returncode == ExitCode.BUILD_FAILED
+    (target,) = view["targets"]
+    assert (target["verdict"], target["artifact_state"]) == ("slower", "quarantined")
+    assert target["failure"]["code"] == "precision_slower"
+    told = running_farm.report(view, TARGETS[0])["precision_verdict"]
+    assert told["speed"][0]["speedup"] < 1
+    shown = running_farm.cli("show", view["id"]).stdout
+    assert "slower" in shown
+    assert "twin compile" in shown
+
+
+@pytest.mark.skipif(
+    not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(Path("/proc/cpuinfo").read_text().split()),
+    reason="this processor has no instructions for int8, and is not surely faster with it",
+)
+def test_where_int8_makes_a_model_faster_it_is_accepted_with_the_numbers(
+    running_farm: RunningFarm, tmp_path: Path
+) -> None:
+    view, done = judged(running_farm, tmp_path, width=768, layers=4, rows=64)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    (target,) = view["targets"]
+    assert (target["verdict"], target["artifact_state"]) == ("accept", "published")
+    told = running_farm.report(view, TARGETS[0])["precision_verdict"]
+    assert told["speed"][0]["low"] > 1
+    assert told["twin"]["engine"].startswith("sha256:")
+    assert told["floor"]["value"] >= 0.98
