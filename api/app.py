@@ -30,6 +30,7 @@ from api import (
     nodes,
     openapi,
     targets,
+    timing_caches,
     trust,
     worker_api,
 )
@@ -59,6 +60,7 @@ ROUTERS = (
     jobs.router,
     targets.router,
     nodes.router,
+    timing_caches.router,
     artifacts.router,
     blobs.router,
     trust.router,

@@ -10,6 +10,7 @@ from enginefarm.errors import Failure
 from enginefarm.preflight.subject import Room
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from workers.timing import ChildTiming
 
 JOB_FILE = "job.json"
 RESULT_FILE = "result.json"
@@ -37,7 +38,10 @@ class ChildOutput(_Document):
 
 
 class ChildJob(_Document):
-    """One stage to run."""
+    """One stage to run; ``merges``: only merge the two timing caches that are its inputs.
+
+    ``timed``: the stage leaves the timings of its build.
+    """
 
     stage: Stage
     target: Target
@@ -45,6 +49,8 @@ class ChildJob(_Document):
     inputs: list[ChildInput]
     out: Path
     room: Room = Room()
+    timed: bool = False
+    merges: bool = False
 
     def one(self, role: str) -> ChildInput | None:
         """Return the input of that role, if there is one."""
@@ -61,6 +67,7 @@ class ChildResult(_Document):
     facts: dict[str, JsonValue] = {}
     failure: Failure | None = None
     peak_memory_bytes: int = 0
+    timing: ChildTiming | None = None
 
 
 def write_document(path: Path, document: BaseModel) -> None:

@@ -29,7 +29,7 @@ from tasks.messages import (
     OutputFile,
     Progress,
 )
-from workers import ends, hardware, sandbox, transfer, verdict
+from workers import ends, hardware, offering, sandbox, transfer, verdict
 from workers.childjob import (
     JOB_FILE,
     RESULT_FILE,
@@ -146,14 +146,20 @@ class _Attempt:
         load_before = hardware.load_average()
         try:
             inputs = fetch(self._job, scratch / "inputs", self._stop)
+            inputs += offering.begin(self._job, scratch, self._log, self._stop)
             reach("node.fetched")
             end = self._run_child(scratch, inputs)
+            offering.conclude(self._road(scratch), inputs, end.result.timing)
         except transfer.TransferStopped:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
         found = machine.describe(self._shop.devices, self._device_arch(), load_before)
         return replace(end, machine=found)
+
+    def _road(self, scratch: Path) -> offering.NodeRoad:
+        api, job, log_, stop = self._shop.api, self._job, self._log, self._stop
+        return offering.NodeRoad(api, job, scratch, self._limits, log_, stop, self._patience)
 
     def _device_arch(self) -> str:
         return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
@@ -168,6 +174,7 @@ class _Attempt:
             inputs=inputs,
             out=out,
             room=room_of(self._job, self._shop.devices, self._limits.memory_bytes),
+            timed=self._job.timing_cache is not None,
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(

@@ -16,6 +16,7 @@ from storage.models.catalogue import (
     Tenant,
 )
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
+from storage.models.timing import TimingCache, TimingSnapshot, TimingUse
 from storage.models.uploads import Upload, UploadPart
 from storage.models.work import Attempt, Build, Event, Job, Outbox, Peak
 
@@ -40,6 +41,9 @@ __all__ = [
     "Pulse",
     "SigningKey",
     "Tenant",
+    "TimingCache",
+    "TimingSnapshot",
+    "TimingUse",
     "Upload",
     "UploadPart",
 ]

@@ -23,13 +23,14 @@ from enginefarm import (
     precision_report,
     report,
     spec,
+    timing_views,
     upload,
     views,
 )
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
-from tasks import messages
+from tasks import messages, timing_messages
 from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
 from tests.contract.filled import filled
 
@@ -61,7 +62,7 @@ DATA = [
     each
     for module in (
         *(accuracy_report, compile_options, errors, gate, manifest, messages, precision),
-        *(precision_report, report, spec, upload, views),
+        *(precision_report, report, spec, timing_messages, timing_views, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

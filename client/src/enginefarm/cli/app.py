@@ -28,6 +28,7 @@ from enginefarm.cli import (
     report,
     run_engine,
     submit,
+    timing_cache,
     trust,
     watch,
 )
@@ -62,6 +63,7 @@ app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
+app.add_typer(timing_cache.app, name="timing-cache")
 app.command("trust")(trust.trust)
 
 

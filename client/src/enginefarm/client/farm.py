@@ -11,6 +11,7 @@ from enginefarm.client.artifacts import Artifacts
 from enginefarm.client.builds import Builds
 from enginefarm.client.catalogue import Datasets, Models
 from enginefarm.client.fleet import Fleet
+from enginefarm.client.timing_caches import TimingCaches
 from enginefarm.client.transport import Transport
 from enginefarm.views import TrustView
 
@@ -29,6 +30,7 @@ class FarmClient:
         self.datasets = Datasets(self._transport)
         self.artifacts = Artifacts(self._transport)
         self.fleet = Fleet(self._transport)
+        self.timing_caches = TimingCaches(self._transport)
 
     def trust(self) -> TrustView:
         """Return the farm's public keys. They are worth what the way they came is worth."""
