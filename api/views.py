@@ -39,7 +39,7 @@ from enginefarm.views import (
 )
 from storage import models as rows
 from tasks.lifecycle import target_state
-from tasks.results import findings_of, repairs_of
+from tasks.results import findings_of, repairs_left_of, repairs_of
 
 _LIST_CHARS = 1000
 """So many letters of names a row of a list has, for its inputs and for its outputs."""
@@ -175,6 +175,7 @@ def job(row: rows.Job, around: Around) -> JobView:
         ],
         outputs_expired_at=row.result_expired_at,
         repairs=repairs_of(row.result),
+        repairs_left=repairs_left_of(row.result),
         attempts=[_attempt(each, around) for each in around.attempts.get(row.id, [])],
         findings=findings_of(row.result, row.failure) if row.stage == Stage.CHECK else [],
     )

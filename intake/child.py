@@ -2,7 +2,8 @@
 
 Started with an empty environment and no descriptor but its standard ones. Before it looks at the
 file it gives up what it could do: no more memory or time than it was granted, no file or socket to
-open, no byte to write but to its pipe. Whatever a file makes of it then has nothing in its hands.
+open, no process to start, no byte to write but to its pipe. Whatever a file makes of it then has
+nothing in its hands.
 """
 
 from __future__ import annotations
@@ -19,8 +20,6 @@ from typing import TYPE_CHECKING, BinaryIO
 if TYPE_CHECKING:
     from intake.findings import Answer, Question
 
-# Standard input, output and error, its own status, and the copy that a memory map keeps.
-_DESCRIPTORS = 5
 _STATUS_BYTES = 4096
 _PEAK = re.compile(rb"^VmHWM:\s+(\d+) kB$", re.MULTILINE)
 _SPARE_CPU_S = 2
@@ -39,10 +38,10 @@ def main(arguments: list[str]) -> int:
     die_with(question.parent)
     _load(question)
     status = os.open("/proc/self/status", os.O_RDONLY)
-    stream = os.fdopen(0, "rb", closefd=False)
-    confine(question, os.fstat(0).st_size)
+    stream, mapped = os.fdopen(0, "rb", closefd=False), _mapped(question)
+    confine(question)
     _say(READY)
-    found = answer(question, stream)
+    found = answer(question, stream, mapped)
     _relax()
     told = found.model_copy(update={"peak_bytes": _peak(status)})
     _say(ANSWER + told.model_dump_json(exclude_defaults=True).encode() + b"\n")
@@ -59,19 +58,30 @@ def _load(question: Question) -> None:
         import intake.datasets  # noqa: F401
 
 
-def confine(question: Question, file_bytes: int) -> None:
-    """Give up everything but what the question grants, for good."""
-    mapped = file_bytes if question.what == "model" else 0
+def _mapped(question: Question) -> mmap.mmap | None:
+    """Map a model into memory: that takes a descriptor, and later there is none to be had."""
+    if question.what != "model" or not os.fstat(0).st_size:
+        return None
+    return mmap.mmap(0, 0, access=mmap.ACCESS_READ)
+
+
+def confine(question: Question) -> None:
+    """Give up everything but what the question grants, for good.
+
+    What is open stays open. Of descriptors the limit is none at all: one that leaves room for those
+    that are open would leave it for others, once these are closed.
+    """
     here = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * mmap.PAGESIZE
     cpu = int(time.process_time()) + question.cpu_s
-    memory = here + mapped + question.memory_bytes
+    memory = here + question.memory_bytes
     for what, soft, hard in (
         (resource.RLIMIT_AS, memory, memory + _TO_ANSWER),
         # The kernel asks a process to end at the first and ends it at the second.
         (resource.RLIMIT_CPU, cpu, cpu + _SPARE_CPU_S),
         (resource.RLIMIT_CORE, 0, None),
         (resource.RLIMIT_FSIZE, 0, None),
-        (resource.RLIMIT_NOFILE, _DESCRIPTORS, None),
+        (resource.RLIMIT_NOFILE, 0, None),
+        (resource.RLIMIT_NPROC, 0, None),
     ):
         resource.setrlimit(what, (soft, soft if hard is None else hard))
 
@@ -82,13 +92,13 @@ def _relax() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
-def answer(question: Question, stream: BinaryIO) -> Answer:
+def answer(question: Question, stream: BinaryIO, mapped: mmap.mmap | None) -> Answer:
     """Read the file; whatever goes wrong is an answer, too."""
     from enginefarm.errors import InvalidDataset, InvalidModel, TooLarge
     from intake.findings import Answer, Refused
 
     try:
-        return _model(stream) if question.what == "model" else _dataset(question, stream)
+        return _model(stream, mapped) if question.what == "model" else _dataset(question, stream)
     except (InvalidModel, InvalidDataset, TooLarge) as error:
         refused = {"family": type(error).__name__, "failure": error.as_failure()}
         return Answer(refused=Refused.model_validate(refused))
@@ -98,11 +108,11 @@ def answer(question: Question, stream: BinaryIO) -> Answer:
         return Answer(crashed=f"{type(error).__name__}: {error}"[:_SHOWN])
 
 
-def _model(stream: BinaryIO) -> Answer:
-    from enginefarm.model_file import scan_open_model
+def _model(stream: BinaryIO, mapped: mmap.mmap | None) -> Answer:
+    from enginefarm.model_file import scan_mapped, scan_open_model
     from intake.findings import Answer, ModelFound
 
-    scan = scan_open_model(stream)
+    scan = scan_open_model(stream) if mapped is None else scan_mapped(mapped)
     return Answer(
         model=ModelFound(
             inputs=scan.inputs,

@@ -5,6 +5,7 @@ The first dimension of every array counts the samples.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import BinaryIO
 
@@ -12,7 +13,9 @@ import numpy as np
 
 from enginefarm.errors import InvalidDataset
 from intake.findings import DatasetFound
-from intake.npz import Array, NpzFile, open_npz
+from intake.npz import Array, NpzFile, not_npz, open_npz
+
+_SURROGATES = 0xD800, 0xDFFF
 
 
 def scan_npz(
@@ -69,7 +72,17 @@ def _look_at_values(file: NpzFile, array: Array) -> None:
             finite = np.isfinite(piece)
             if not finite.all():
                 _refuse_value(array, seen + int(np.argmin(finite)), piece[np.argmin(finite)])
+        elif array.dtype.kind == "b" and (piece.view(np.uint8) > 1).any():
+            raise not_npz(f"array {array.name!r} holds a boolean that is neither true nor false")
+        elif array.dtype.kind == "U" and not _is_text(piece.view(np.uint32)):
+            raise not_npz(f"array {array.name!r} holds a letter that there is not")
         seen += piece.size
+
+
+def _is_text(letters: np.ndarray) -> bool:
+    """Tell whether numbers are letters, which can be written as UTF-8."""
+    surrogates = (letters >= _SURROGATES[0]) & (letters <= _SURROGATES[1])
+    return not (surrogates | (letters > sys.maxunicode)).any()
 
 
 def _refuse_value(array: Array, flat: int, value: np.floating) -> None:

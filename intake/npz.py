@@ -19,6 +19,7 @@ from typing import IO, BinaryIO
 
 import numpy as np
 
+from enginefarm.calibration_cache import HEAD_BYTES, refuse_calibration_cache
 from enginefarm.errors import InvalidDataset, TooLarge
 from enginefarm.tensor import TensorView
 
@@ -39,6 +40,7 @@ _HEADER = re.compile(
     re.DOTALL,
 )
 _PLAIN = re.compile(r"'(?P<order>[<>|=])(?P<kind>[fiubU])(?P<size>[0-9]{1,9})'")
+_DIMENSION = re.compile(r"[0-9]{1,19}L?")
 _OBJECT = re.compile(r"'[|<>=]?O[0-9]*'")
 _SIZES = {"f": {2, 4, 8}, "i": {1, 2, 4, 8}, "u": {1, 2, 4, 8}, "b": {1}}
 _STEP = re.compile(r"(?:^|/)\.\.?(?:/|$)|^/|\\|[\x00-\x1f\x7f]|^$")
@@ -54,6 +56,11 @@ class Array:
     shape: tuple[int, ...]
     fortran: bool
     member: zipfile.ZipInfo
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes its values have."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def view(self) -> TensorView:
         """Return it in the words of a model's inputs."""
@@ -93,7 +100,7 @@ class NpzFile:
         Raises:
             InvalidDataset: the values are damaged, or there are too few or too many.
         """
-        expected = math.prod(array.shape) * array.dtype.itemsize
+        expected = array.bytes
         try:
             with self._archive.open(array.member) as stream:
                 _read_header(stream)
@@ -118,9 +125,13 @@ class NpzFile:
         try:
             with self._archive.open(member) as stream:
                 header = _read_header(stream)
+                begins = stream.tell()
         except _BROKEN as error:
             raise not_npz(f"array {name!r} is damaged ({error})") from error
-        return _described(name, header, member)
+        array = _described(name, header, member)
+        if begins + array.bytes != member.file_size:
+            raise not_npz(f"array {name!r} is not as long as its shape says")
+        return array
 
 
 class _MisplacedError(zipfile.BadZipFile, OSError):
@@ -163,7 +174,7 @@ def open_npz(stream: BinaryIO, *, max_bytes: int, max_expanded_bytes: int) -> Np
     if size > max_bytes:
         raise too_large("A dataset", size, max_bytes)
     stream.seek(0)
-    _refuse_other_kinds(stream.read(len(_NPY)))
+    _refuse_other_kinds(stream.read(HEAD_BYTES))
     stream.seek(0)
     return NpzFile(stream, max_expanded_bytes=max_expanded_bytes)
 
@@ -173,7 +184,8 @@ def _refuse_other_kinds(head: bytes) -> None:
         raise not_npz("it has 0 bytes")
     if _PICKLE.match(head):
         raise pickled("The file is a Python pickle.")
-    if head == _NPY:
+    refuse_calibration_cache(head)
+    if head.startswith(_NPY):
         raise not_npz("it is a single array (.npy), which has no name")
 
 
@@ -228,16 +240,16 @@ def _described(name: str, header: str, member: zipfile.ZipInfo) -> Array:
             fix="Convert it: array.astype('float32'), for example.",
             array=name[:80],
         )
-    words = [word.strip(" L") for word in match["shape"].split(",") if word.strip(" L")]
-    if len(words) > MAX_RANK or any(len(word) > len(str(1 << 63)) for word in words):
+    words = [word for word in map(str.strip, match["shape"].split(",")) if word]
+    if len(words) > MAX_RANK or not all(map(_DIMENSION.fullmatch, words)):
         raise not_npz(f"the shape of array {name!r} is unusual")
     dtype = np.dtype(match["descr"].strip("'"))
-    shape = tuple(int(word) for word in words)
+    shape = tuple(int(word.rstrip("L")) for word in words)
     return Array(name, dtype, shape, match["fortran"] == "True", member)
 
 
 def _is_taken(order: str, kind: str, size: int) -> bool:
-    if order == ">" and size > 1:
+    if order == ">" and (size > 1 or kind == "U"):
         return False
     return 1 <= size <= _MAX_HEADER_BYTES if kind == "U" else size in _SIZES[kind]
 

@@ -14,6 +14,8 @@ from localfarm.process import Child, spawn
 from localfarm.services import Services
 from localfarm.settings import PREFIX, ROOT, inherited_environment
 
+MODELOPT = Path(sys.prefix) / "modelopt" / "bin" / "python"
+"""What `make modelopt` sets up."""
 BUCKET = "enginefarm"
 DATABASE = "enginefarm"
 
@@ -90,6 +92,8 @@ class Programs:
             "node_name": "local",
             "node_state_dir": str(self.folder.private("node")),
         }
+        if MODELOPT.exists():
+            told["modelopt_python"] = str(MODELOPT)
         child = self._python("workers", told)
         # Celery's process waits for its job; the job's own process is told too, and hands it back.
         child.stop_group = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import func, select, update
@@ -15,14 +16,14 @@ MOST_PLACES = 4096
 """Files of one attempt; each is a row's text and a question to the bucket."""
 
 
-def failed_on(session: Session, job: Job, *, but: str = "") -> frozenset[str]:
-    """Return the nodes on which the job has failed by their own fault, ``but`` for one code."""
+def failed_on(session: Session, job: Job, *, but: Collection[str] = ()) -> frozenset[str]:
+    """Return the nodes on which the job has failed by their own fault, ``but`` for some codes."""
     rows = session.scalars(
         select(Attempt.node_id).where(
             Attempt.job_id == job.id,
             Attempt.state == JobState.FAILED,
             Attempt.failure["blame"].as_string() == Blame.NODE,
-            Attempt.failure["code"].as_string() != but,
+            Attempt.failure["code"].as_string().not_in(but),
         )
     )
     return frozenset(node_id for node_id in rows if node_id is not None)

@@ -14,9 +14,9 @@ from sqlalchemy import delete, select, text
 from sqlalchemy.dialects.postgresql import insert
 
 from enginefarm.digest import hex_of
-from enginefarm.state import JobState
+from enginefarm.state import JobState, UploadState
 from storage.database import Session, now
-from storage.models import Attempt, Blob, Garbage, Job
+from storage.models import Attempt, Blob, Garbage, Job, Upload
 
 _LOCKS = 1
 """The space of our locks; those of tenants are in the other kind, of one number."""
@@ -56,14 +56,19 @@ def claim(session: Session, digest: str, before: datetime) -> bool:
 
 
 def needed(session: Session, digests: Collection[str]) -> set[str]:
-    """Return those of these bytes that a row, or an attempt that has not ended, refers to."""
+    """Return those of these bytes that somebody needs.
+
+    A row refers to them, or an attempt or an upload does that has not ended.
+    """
     kept = set(session.scalars(select(Blob.digest).where(Blob.digest.in_(list(digests)))))
     places = session.scalars(
         select(Attempt.places)
         .join(Job, Job.id == Attempt.job_id)
         .where(Job.state.in_((JobState.RUNNING, JobState.UPLOADED)), Attempt.number == Job.attempt)
     )
-    return kept | {digest for row in places for digest in row if digest in digests}
+    files = session.scalars(select(Upload.files).where(Upload.state == UploadState.VERIFYING))
+    coming = {file["digest"] for row in files for file in row}
+    return kept | (coming | {digest for row in places for digest in row}) & set(digests)
 
 
 def _lock(session: Session, digests: Collection[str]) -> None:

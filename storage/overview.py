@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from sqlalchemy import func, select
 
-from enginefarm.state import JobState
+from enginefarm.state import BuildState, JobState
 from storage import jobs
 from storage.database import Session
 from storage.models import Artifact, Attempt, Build, Job, Node, Outbox
@@ -110,3 +110,9 @@ def unsent_rings(session: Session) -> int:
     """Count the rings that are written but not yet sent."""
     count = session.scalar(select(func.count()).select_from(Outbox).where(Outbox.sent_at.is_(None)))
     return count or 0
+
+
+def build_states(session: Session, build_ids: Collection[str]) -> dict[str, BuildState]:
+    """Return the states of these builds."""
+    rows = session.execute(select(Build.id, Build.state).where(Build.id.in_(build_ids)))
+    return {row.id: BuildState(row.state) for row in rows}

@@ -23,6 +23,7 @@ from tasks.keeping import Keeper
 from tasks.loops import Loop, run
 from tasks.publish import publish_due
 from tasks.reconciler import reconcile
+from tasks.search.advance import advance_due
 from tasks.settings import ControlSettings
 from tasks.settle import settle_due
 from tasks.sweep import Sweeper
@@ -100,6 +101,7 @@ def _reconcile(farm: Farm, sweeper: Sweeper, keeper: Keeper) -> int:
     keeper.turn()
     sweeper.turn()
     tidy(farm)
+    advance_due(farm)  # last: one that cannot be digested keeps nothing else waiting
     return 0
 
 

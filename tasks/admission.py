@@ -41,10 +41,10 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
     """Refuse options, gates and synthetic inputs that cannot be right for this model.
 
     Raises:
-        InvalidRequest: ``option_unused``, ``benchmark_window``, ``gate_bounds``,
-            ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``, ``unknown_input``,
-            ``unknown_output``, ``synthetic_unused``, ``metric_without_dataset``,
-            ``gate_without_metric``, ``gate_against``.
+        InvalidRequest: ``option_unused``, ``benchmark_window``, ``batch_outside_profile``,
+            ``gate_bounds``, ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``,
+            ``unknown_input``, ``unknown_output``, ``synthetic_unused``,
+            ``metric_without_dataset``, ``gate_without_metric``, ``gate_against``.
     """
     _check_options(spec)
     _check_synthetic(spec, inputs)
@@ -92,6 +92,30 @@ def _check_options(spec: BuildSpec) -> None:
             code="benchmark_window",
             fix="Raise max_duration_ms, or lower min_duration_ms.",
         )
+    for batch in window.batches:
+        _check_batch(spec, batch)
+
+
+def _check_batch(spec: BuildSpec, batch: int) -> None:
+    """Refuse a batch of a sweep that a profile does not allow, before anything is built."""
+    if not spec.profiles:
+        raise _no_batch(batch, "The build has no profile.")
+    for profile in spec.profiles:
+        rows = {name: row for name, row in profile.items() if row.opt}
+        if len({row.opt[0] for row in rows.values()}) != 1:
+            raise _no_batch(batch, "In a profile the inputs share no batch.")
+        for name, row in rows.items():
+            if not row.min[0] <= batch <= row.max[0]:
+                raise _no_batch(batch, f"The profile allows {name} {row.min[0]} to {row.max[0]}.")
+
+
+def _no_batch(batch: int, why: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"A batch of {batch} cannot be measured.",
+        code="batch_outside_profile",
+        why=why,
+        fix="Widen the profile, or leave the batch out of options.benchmark.batches.",
+    )
 
 
 def _check_synthetic(spec: BuildSpec, inputs: Sequence[str]) -> None:

@@ -19,19 +19,30 @@ def cancel(farm: Farm, tenant_id: str, build_id: str) -> None:
     """
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
-        builds.get(session, tenant_id, build_id)
-        build = builds.lock(session, build_id)
-        if BuildState(build.state).terminal:
+        if not cancel_within(session, tenant_id, build_id):
             return
-        build.cancelled_at = build.finished_at = now()
-        build.state = BuildState.CANCELLED
-        session.flush()
-        for job in jobs.of_build(session, tenant_id, build_id):
-            _stop(session, job)
-        events.add(session, build, "build", {"state": str(build.state)})
         reach("cancel.written")
     reach("cancel.committed")
     farm.progress.wake(build_id)
+
+
+def cancel_within(session: Session, tenant_id: str, build_id: str) -> list[str]:
+    """Cancel a build for whoever holds the tenant's lock; return it, or nothing if it was over.
+
+    Raises:
+        NotFound: this tenant has no such build.
+    """
+    builds.get(session, tenant_id, build_id)
+    build = builds.lock(session, build_id)
+    if BuildState(build.state).terminal:
+        return []
+    build.cancelled_at = build.finished_at = now()
+    build.state = BuildState.CANCELLED
+    session.flush()
+    for job in jobs.of_build(session, tenant_id, build_id):
+        _stop(session, job)
+    events.add(session, build, "build", {"state": str(build.state)})
+    return [build_id]
 
 
 def _stop(session: Session, job: Job) -> None:

@@ -24,7 +24,7 @@ from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobL
 from tasks.moves import locked, move
 from tasks.plan import served_targets
 from tasks.results import MODEL_FILE, MODEL_ROLE
-from tasks.routing import needs_node_alone, serves
+from tasks.routing import needs_node_alone, serves, tool_of
 
 _log = structlog.get_logger()
 
@@ -117,7 +117,8 @@ def _is_crowded(session: Session, node: Node, job: Job) -> bool:
 
 def _can(node: Node, job: Job) -> bool:
     description = description_of(node)
-    return serves(description, Stage(job.stage), Target.parse(job.target), job.backend_version)
+    stage, target = Stage(job.stage), Target.parse(job.target)
+    return serves(description, stage, target, job.backend_version, tool_of(job.recipe))
 
 
 def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputFile]:

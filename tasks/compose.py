@@ -83,7 +83,7 @@ def compose(build: Build, model: Model, stages: Mapping[Stage, Job], named: Name
     manifest = Manifest.of(
         made[0][0],
         [engine, *_layers(compiled), *(row for row, _ in made[1:])],
-        _annotations(report.precision),
+        _annotations(report),
     )
     unmet = [verdict for verdict in report.gates if not verdict.met]
     return Composed(manifest, made, report, unmet)
@@ -213,12 +213,12 @@ def _precision_recipe(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
     return next((stages[stage].recipe for stage in PRECISION_STAGES if stage in stages), None)
 
 
-def _annotations(precision: PrecisionReport | None) -> dict[str, str]:
-    """Return what a manifest says of its precision; nothing where the model was built as it is."""
-    if precision is None:
-        return {}
-    labels = {LABELS: ",".join(precision.labels)} if precision.labels else {}
-    return {PRECISION: str(precision.recipe.kind)} | labels
+def _annotations(report: BuildReport) -> dict[str, str]:
+    """Return what a manifest says of its precision, if it has one, and warns of."""
+    precision = report.precision
+    labels = [*(precision.labels if precision else []), *report.measurement_labels]
+    told = {PRECISION: str(precision.recipe.kind)} if precision else {}
+    return told | ({LABELS: ",".join(labels)} if labels else {})
 
 
 def _written_by(stages: Mapping[Stage, Job], *those: Stage) -> dict[str, Any] | None:

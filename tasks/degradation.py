@@ -81,7 +81,7 @@ def _latencies(metric: Metric, now: BuildReport, then: BuildReport) -> list[Pair
             raise NotComparable(report.reason or "latency was not measured")
     _refuse(machines_differ(now.measure_machine, then.measure_machine))
     read, found = LATENCIES[metric], []
-    for row, other in side_by_side(now.latency, then.latency):
+    for row, other in side_by_side(_asked_for(now), _asked_for(then)):
         if other is None:
             raise NotComparable(f"it was not measured at {_shapes(row)}")
         _refuse(runs_differ(row, other))
@@ -116,3 +116,8 @@ def _shapes(row: LatencyReport) -> str:
 def _refuse(why: str | None) -> None:
     if why is not None:
         raise NotComparable(why)
+
+
+def _asked_for(report: BuildReport) -> list[LatencyReport]:
+    """Return the latencies at the build's profiles, without a sweep over batches."""
+    return [row for row in report.latency if not row.swept]

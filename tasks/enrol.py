@@ -11,16 +11,17 @@ from datetime import datetime, timedelta
 import structlog
 
 from enginefarm import __version__
-from enginefarm.errors import Conflict, Unauthenticated
+from enginefarm.errors import Conflict, TooLarge, Unauthenticated
 from enginefarm.state import NodeState
 from storage import jobs, nodes
 from storage.database import Session, now
 from storage.models import Node
 from tasks.farm import Farm, Policy
-from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply
+from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply, NodeDescription
 from tasks.routing import queues_served
 
 _PARTS = 3
+MOST_DESCRIPTION_BYTES = 128 << 10
 _NOBODY = b"\0" * 32
 _log = structlog.get_logger()
 
@@ -30,7 +31,12 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
 
     Whether it may enrol at all was decided by the enrolment token. A node that enrols again has
     started again: what it ran before is given to another attempt without waiting for the lease.
+
+    Raises:
+        TooLarge: it says more of itself than any node needs.
+        Conflict: ``node_version_unsupported``, ``node_name_taken``.
     """
+    _require_short(message.description)
     secret = secrets.token_hex(32)
     queues = queues_served(message.description)
     _require_fitting_version(message.description.farm_version)
@@ -54,6 +60,16 @@ def enrol(farm: Farm, message: EnrolRequest) -> EnrolReply:
         queues=queues,
         heartbeat_s=farm.policy.node_heartbeat_s,
     )
+
+
+def _require_short(description: NodeDescription) -> None:
+    """Refuse a description that is none: the farm reads those of all nodes again and again."""
+    if len(description.model_dump_json()) > MOST_DESCRIPTION_BYTES:
+        raise TooLarge(
+            f"A node describes itself in more than {MOST_DESCRIPTION_BYTES} bytes.",
+            why="One with eight GPUs needs a fiftieth of that.",
+            fix="Bring the node to the farm's version.",
+        )
 
 
 def _require_fitting_version(theirs: str) -> None:
@@ -122,7 +138,13 @@ def authenticate(farm: Farm, credential: str) -> str:
 
 
 def beat(farm: Farm, node_id: str, message: NodeBeat) -> NodeBeatReply:
-    """Note that a node lives, and what it can do if that has changed."""
+    """Note that a node lives, and what it can do if that has changed.
+
+    Raises:
+        TooLarge: it says more of itself than any node needs.
+    """
+    if message.description is not None:
+        _require_short(message.description)
     with farm.database.transaction() as session:
         row = nodes.get(session, node_id)
         if row is None:

@@ -54,7 +54,7 @@ class Explainer:
         control = stage is Stage.PUBLISH
         target, version = self.plan.target, self.plan.version_of(stage)
         queue = None if control else queue_for(stage, target)
-        nodes = [] if control or version is None else able(self.live, stage, target, version)
+        nodes = [] if control or version is None else self._able(stage, version)
         if version is None or self._done is None:
             # The key of a later stage exists only once the model and the engine do.
             outcome = "wait" if version is None else "build"
@@ -90,6 +90,10 @@ class Explainer:
             repairs=repairs_of(known.result) if known is not None else [],
             miss=self._miss(stage, recipe) if self.explain and leader is None else None,
         )
+
+    def _able(self, stage: Stage, version: str) -> list[str]:
+        tool = self.spec.precision.maker
+        return able(self.live, stage, self.plan.target, version, tool)
 
     def _look_at_check(self, key: str) -> None:
         found = overview.newest_check(self.session, self.tenant_id, key)

@@ -15,6 +15,7 @@ from tasks.lifecycle import NODES_SPOILT, after_failure
 from tasks.measured import OF_MEMORY, rooms_now
 from tasks.messages import (
     BUCKET_AWAY,
+    DEVICE_BUSY,
     FARM_AWAY,
     INPUT_UNAVAILABLE,
     MEMORY_LIMIT,
@@ -31,6 +32,7 @@ _WAITED_FOR = {
     (Blame.FARM, BUCKET_AWAY),
     (Blame.FARM, FARM_AWAY),
     (Blame.NODE, SCRATCH_FULL),
+    (Blame.NODE, DEVICE_BUSY),
 }
 """What will be over one day, whatever the job: not counted."""
 
@@ -49,7 +51,7 @@ def fail_attempt(
         return {build.id}
     job.failures += 1
     session.flush()
-    spoilt = attempts.failed_on(session, job, but=SCRATCH_FULL)
+    spoilt = attempts.failed_on(session, job, but=(SCRATCH_FULL, DEVICE_BUSY))
     goal = after_failure(failure.blame, job.failures, policy.max_attempts, len(spoilt))
     if failure.code in OF_MEMORY and job.peak_bytes is not None:
         goal = _by_memory(session, policy, job, failure, goal)
@@ -88,11 +90,15 @@ def _by_memory(
     return JobState.QUEUED if again else goal
 
 
-def by_own_clock(policy: Policy, job: Job, failure: Failure) -> Failure:
-    """Blame silence on whoever set a shorter clock for it than the operator, and not on the node.
+def rightly_blamed(policy: Policy, job: Job, failure: Failure) -> Failure:
+    """Return what a node says of its failure, blamed on whoever the farm knows it to be of.
 
-    Otherwise builds that allow a second of silence would put good nodes out of service.
+    Silence is held against whoever set a shorter clock for it than the operator: otherwise builds
+    that allow a second of it would put good nodes out of service. That the farm was away only the
+    farm can know: a node that says so would have its attempts made again for ever, uncounted.
     """
+    if failure.code == FARM_AWAY:
+        return failure.model_copy(update={"blame": Blame.NODE})
     if failure.code != SILENT_LIMIT or job.limits["silent_s"] >= policy.silent_s:
         return failure
     fix = f"Raise limits.silent_s; the operator allows {policy.silent_s:g} s."

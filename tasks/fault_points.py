@@ -35,6 +35,7 @@ POINTS: dict[str, str] = {
     "publish.written": "artifact and attestation are written, not committed",
     "publish.committed": "an artifact is out",
     "reconcile.written": "a repair is written, not committed",
+    "search.written": "a step of a search is written, and its candidates, not committed",
     "upload.declared": "an upload in parts is declared, its sender does not know it yet",
     "upload.begun": "the bucket takes a file's parts, that it does is not committed",
     "upload.stored": "a part that came through the farm is kept, its sender does not know it yet",

@@ -14,7 +14,7 @@ from storage.database import Session
 from storage.models import Build, Job
 from tasks import lease
 from tasks.conclude import conclude, no_reason
-from tasks.failing import by_own_clock, fail_attempt
+from tasks.failing import fail_attempt, rightly_blamed
 from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.measured import note_peak
@@ -30,6 +30,7 @@ from tasks.results import check_storable
 from tasks.sent import clear, log_of
 
 _log = structlog.get_logger()
+_MOST_FAILURE_BYTES = 1 << 20
 _ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED)
 
 
@@ -118,6 +119,9 @@ def _storable(message: FinishRequest) -> FinishRequest:
         check_storable([message.facts, message.model_dump(mode="json", exclude={"facts"})])
     except ValueError as error:
         return _not_kept(message, f"{error}.")
+    # It goes to everybody who watches the build.
+    if message.failure and len(message.failure.model_dump_json()) > _MOST_FAILURE_BYTES:
+        return _not_kept(message, f"Its failure has more than {_MOST_FAILURE_BYTES} bytes.")
     return message
 
 
@@ -191,7 +195,7 @@ def _end(
         return {build.id}
     cancelled = job.cancel_requested_at is not None
     if message.state is JobState.FAILED and not cancelled:
-        failure = by_own_clock(policy, job, message.failure or no_reason())
+        failure = rightly_blamed(policy, job, message.failure or no_reason())
         attempts.end(session, job, job.attempt, JobState.FAILED, failure=_dumped(failure), **log)
         return fail_attempt(session, policy, build, job, failure)
     if message.state is JobState.CANCELLED and not cancelled:

@@ -167,6 +167,7 @@ def _incomparable(
 
 
 def _latency(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:
-    if not report.latency:
+    rows = [row for row in report.latency if not row.swept]
+    if not rows:
         return None, report.reason or "latency was not measured"
-    return max(map(LATENCIES[gate.metric], report.latency)), None
+    return max(map(LATENCIES[gate.metric], rows)), None

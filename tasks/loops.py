@@ -44,10 +44,10 @@ def run(loops: list[Loop], stop: threading.Event, health_dir: Path | None) -> No
         thread.join()
 
 
-def one_by_one(job_ids: Sequence[str], step: Callable[[str], None]) -> None:
+def one_by_one(ids: Sequence[str], step: Callable[[str], None], kind: str = "job") -> None:
     """Take a step for each job; one that cannot be digested does not keep the others waiting.
 
-    In a loop that has been told to stop no further step begins.
+    ``kind`` says what they are, if not jobs. In a loop that was told to stop no step begins.
 
     Raises:
         Unavailable: a part of the farm is away; the other jobs would fare no better.
@@ -55,12 +55,12 @@ def one_by_one(job_ids: Sequence[str], step: Callable[[str], None]) -> None:
     """
     trouble: Exception | None = None
     stop = _stopping.get()
-    for job_id in job_ids:
+    for each in ids:
         if stop is not None and stop.is_set():
             break
-        with structlog.contextvars.bound_contextvars(job=job_id):
+        with structlog.contextvars.bound_contextvars(**{kind: each}):
             try:
-                step(job_id)
+                step(each)
             except Unavailable:
                 raise
             except Exception as error:  # noqa: BLE001 - raised again below

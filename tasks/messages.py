@@ -17,6 +17,9 @@ from enginefarm.numbers import Real, Whole
 from enginefarm.report import Machine
 from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
+from tasks.descriptions import BackendDescription as BackendDescription  # noqa: PLC0414
+from tasks.descriptions import Device as Device  # noqa: PLC0414
+from tasks.descriptions import NodeDescription as NodeDescription  # noqa: PLC0414
 from tasks.storable import storable
 from tasks.timing_messages import TIMING_CACHE_TYPE as TIMING_CACHE_TYPE  # noqa: PLC0414
 from tasks.timing_messages import TimingMerge as TimingMerge  # noqa: PLC0414
@@ -26,14 +29,12 @@ from tasks.timing_messages import TimingReply as TimingReply  # noqa: PLC0414
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
-BUCKET_AWAY, SCRATCH_FULL = "bucket_away", "scratch_full"
-"""The codes of attempts without a bucket that answers, and without room on the node."""
+BUCKET_AWAY, SCRATCH_FULL, DEVICE_BUSY = "bucket_away", "scratch_full", "device_busy"
+"""The codes of attempts without a bucket that answers, without room on the node, without a GPU."""
 INPUT_UNAVAILABLE = "input_unavailable"
 """The code of an attempt for which an input does not come, or not as it should be."""
-
 MEMORY_LIMIT, OUT_OF_MEMORY = "memory_limit", "out_of_memory"
 """The codes of attempts that had too little memory: for a job by the node's rule, or at all."""
-
 FARM_AWAY = "farm_was_away"
 """The code of an attempt whose lease ran out while the control plane itself was away."""
 
@@ -45,9 +46,7 @@ AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
 """The number of an attempt, as the database keeps it."""
 Token = Annotated[str, StringConstraints(max_length=200)]
 """The token of a lease, as the farm gave it; a bound also refuses what is no text."""
-
-MOST_FILES = 4096
-"""Files in one message: more than a model may have, and a bound on what a message may ask for."""
+MOST_FILES = 4096  # in one message; a model may have a quarter of it
 
 
 class _Message(BaseModel):
@@ -74,46 +73,6 @@ class Ring(_Message):
     attempt: Whole
 
 
-class Device(_Message):
-    """A device of a node. ``arch`` is ``cpu`` or ``sm_NN``."""
-
-    arch: str
-    name: str
-    uuid: str | None = None
-    memory_bytes: Whole | None = None
-    driver: str | None = None
-    cuda: str | None = None
-
-
-class BackendDescription(_Message):
-    """A backend that really loads on a node, probed in a child process."""
-
-    name: str
-    version: str
-    builds: list[str] = Field(description="Architectures it can build for here.")
-    measures: list[str] = Field(description="Architectures it can run on here.")
-    cuda: str | None = Field(
-        default=None, description="The CUDA that it was built for, where it comes for several."
-    )
-
-
-class NodeDescription(_Message):
-    """What a node says of itself."""
-
-    hostname: str
-    cpu: str
-    cores: Whole
-    memory_bytes: Whole
-    devices: list[Device]
-    backends: list[BackendDescription]
-    stages: list[Stage]
-    slots: Whole = 1
-    job_memory_bytes: Whole | None = Field(
-        default=None, description="Most memory of one job; absent: all that the node has."
-    )
-    farm_version: str
-
-
 class EnrolRequest(_StoredMessage):
     """First words of a node; the enrolment token goes in the Authorization header.
 
@@ -138,7 +97,7 @@ class NodeBeat(_StoredMessage):
     """A node lives, and this is what it runs."""
 
     description: NodeDescription | None = None
-    running: list[str] = []
+    running: Annotated[list[str], Field(max_length=MOST_FILES)] = []
     draining: bool = False
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from enginefarm.compile_options import first_version, unknown_to
 from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.precision import Precision, PrecisionTool
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
-from tasks.routing import PRECISION_TOOL, serves
+from tasks.routing import APART, PRECISION_TOOL, serves
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -64,12 +65,12 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     """
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
-    tool = newest_tool(nodes, spec.precision.stage)
+    tool = newest_tool(nodes, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
         raise _not_in_this_version(target)
     if spec.precision.stage is not None and tool is None and version is not None:
         if spec.wait_for_node == 0:
-            raise _nobody_makes(spec.precision.stage)
+            raise _nobody_makes(spec.precision, spec.precision.stage)
         version = None
     if version is None:
         if spec.wait_for_node == 0:
@@ -129,9 +130,15 @@ def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
     return f"not run: no live node has a {target.arch} device with {target.backend}"
 
 
-def able(nodes: Sequence[LiveNode], stage: Stage, target: Target, version: str | None) -> list[str]:
+def able(
+    nodes: Sequence[LiveNode],
+    stage: Stage,
+    target: Target,
+    version: str | None,
+    tool: PrecisionTool | None = None,
+) -> list[str]:
     """Return the names of the nodes that can do a stage for a target."""
-    return [node.name for node in nodes if serves(node.description, stage, target, version)]
+    return [node.name for node in nodes if serves(node.description, stage, target, version, tool)]
 
 
 def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
@@ -157,16 +164,16 @@ def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:
     ]
 
 
-def newest_tool(nodes: Sequence[LiveNode], stage: Stage | None) -> str | None:
-    """Return the newest version of the tool that live nodes can run a precision stage with."""
-    if stage is None:
+def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
+    """Return the newest version of its tool that live nodes can make a precision with."""
+    if asked.stage is None:
         return None
     versions = {
         backend.version
         for node in nodes
         for backend in node.description.backends
-        if backend.name == PRECISION_TOOL.backend
-        and serves(node.description, stage, PRECISION_TOOL, backend.version)
+        if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
+        and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
     return max(versions, key=_version_order, default=None)
 
@@ -240,14 +247,16 @@ def _nobody_repairs(target: Target) -> NotServed:
     )
 
 
-def _nobody_makes(stage: Stage) -> NotServed:
+def _nobody_makes(asked: Precision, stage: Stage) -> NotServed:
+    apart = asked.maker in APART
+    tool = f"{PRECISION_TOOL.backend} and {asked.maker}" if apart else PRECISION_TOOL.backend
     return NotServed(
         f"Nobody can {stage} a model now.",
         code="precision_not_served",
-        why=f"A precision is asked for, and no live node with {PRECISION_TOOL.backend} takes the"
-        f" stage {stage}.",
-        fix=f"Start a node of this version that takes the stage {stage}, set wait_for_node, or"
-        " build the model as it is.",
+        why=f"A precision is asked for, and no live node with {tool} takes the stage {stage}.",
+        fix=f"Start a node of this version that takes the stage {stage}"
+        + (f" and has an environment with {asked.maker}" if apart else "")
+        + ", set wait_for_node, or build the model as it is.",
         stage=str(stage),
     )
 

@@ -12,17 +12,18 @@ from typing import Any
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.repairs import passes_for
-from enginefarm.spec import BuildSpec, Gate
+from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
-CHECK_RULES = 4
+CHECK_RULES = 5
 """Raised whenever the rules of the check change: what an older check found is then asked anew."""
 PRECISION_RULES = 1
 """Raised whenever a model would be cast, calibrated or judged otherwise than before."""
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
-MEASUREMENT_RULES = 2
+_SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
+MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 
 
@@ -145,9 +146,15 @@ def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
             "evaluation": spec.evaluation,
             "synthetic": _synthetic(spec),
             "seed": spec.seed,
-            "options": spec.options.benchmark.model_dump(),
+            "options": _as_asked(spec.options.benchmark),
         }
     )
+
+
+def _as_asked(options: BenchmarkOptions) -> dict[str, Any]:
+    """Leave out what says nothing, so that a measurement has the key that it had before."""
+    said = options.model_dump()
+    return {name: said[name] for name in said if said[name] or name not in _SINCE_RULES_3}
 
 
 def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:

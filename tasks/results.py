@@ -14,7 +14,7 @@ from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
 from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, safe_file_name
 from enginefarm.precision_report import PrecisionReport
-from enginefarm.repair_report import RepairReport
+from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
@@ -124,6 +124,14 @@ def repairs_of(result: dict[str, Any] | None) -> list[str]:
     """Return the names of the passes that changed the model, if the job repaired one."""
     told = (result or {}).get("facts", {}).get("repair")
     return [] if told is None else [row.name for row in RepairReport.model_validate(told).applied]
+
+
+def repairs_left_of(result: dict[str, Any] | None) -> list[str]:
+    """Return the passes that would have been of use and were undone or not done, with why."""
+    told = (result or {}).get("facts", {}).get("repair")
+    rows = [] if told is None else RepairReport.model_validate(told).passes
+    left = {Outcome.UNDONE, Outcome.NOT_APPLIED}
+    return [f"{row.name}: {row.why}" for row in rows if row.outcome in left]
 
 
 def findings_of(result: dict[str, Any] | None, failure: dict[str, Any] | None) -> list[Finding]:

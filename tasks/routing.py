@@ -2,13 +2,16 @@
 
 A queue is ``<stage>.<arch>``. The architecture alone routes; whether the node that hears the ring
 has the backend, in the version that the key names, is asked at the claim. What serves every target,
-a model in another precision, is made wherever its tool is: on any CPU with ONNX Runtime.
+a model in another precision, is made wherever its tool is: on any CPU with ONNX Runtime, which also
+judges it. A tool with an environment of its own, ModelOpt, stands among a node's backends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from enginefarm.precision import PrecisionTool
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import ARCHITECTURES, Target
 from tasks.messages import BackendDescription, NodeDescription
@@ -24,6 +27,8 @@ NODE_STAGES = (
 """Stages that run on nodes; ``publish`` runs in the control plane."""
 PRECISION_TOOL = Target(backend="onnxruntime", arch="cpu")
 """What a node must build for to write models in another precision."""
+APART = frozenset({PrecisionTool.MODELOPT})
+"""Tools that a node must have besides, each under its own name."""
 
 
 def made_with(stage: Stage, target: Target) -> Target:
@@ -55,6 +60,7 @@ def queues_served(node: NodeDescription) -> list[str]:
     served = {
         f"{stage}.{arch}"
         for backend in node.backends
+        if backend.name not in APART
         for stage in node.stages
         if stage in NODE_STAGES
         for arch in _served(backend, stage)
@@ -70,19 +76,51 @@ def _served(backend: BackendDescription, stage: Stage) -> Iterable[str]:
 
 
 def backend_for(
-    backends: Iterable[BackendDescription], stage: Stage, target: Target, version: str | None = None
+    backends: Sequence[BackendDescription],
+    stage: Stage,
+    target: Target,
+    version: str | None = None,
+    tool: PrecisionTool | None = None,
 ) -> BackendDescription | None:
-    """Return the backend that can do ``stage`` for ``target``, in ``version`` if one is named."""
+    """Return the backend that can do ``stage`` for ``target``, in ``version`` if one is named.
+
+    For a precision it is the one that ``version`` is of: that of the ``tool`` that makes it.
+    """
     target = made_with(stage, target)
+    if stage in PRECISION_STAGES and tool in APART:
+        there = backend_for(backends, stage, target) is not None
+        return _named(backends, str(tool), stage, target.arch, version) if there else None
+    return _named(backends, target.backend, stage, target.arch, version)
+
+
+def _named(
+    backends: Iterable[BackendDescription],
+    name: str,
+    stage: Stage,
+    arch: str,
+    version: str | None,
+) -> BackendDescription | None:
     for backend in backends:
         able = backend.measures if stage is Stage.BENCHMARK else backend.builds
-        if backend.name != target.backend or target.arch not in able:
-            continue
-        if version is None or backend.version == version:
+        if backend.name == name and arch in able and version in {None, backend.version}:
             return backend
     return None
 
 
-def serves(node: NodeDescription, stage: Stage, target: Target, version: str | None = None) -> bool:
-    """Tell whether a node can do ``stage`` for ``target``."""
-    return stage in node.stages and backend_for(node.backends, stage, target, version) is not None
+def serves(
+    node: NodeDescription,
+    stage: Stage,
+    target: Target,
+    version: str | None = None,
+    tool: PrecisionTool | None = None,
+) -> bool:
+    """Tell whether a node can do ``stage`` for ``target``; ``tool`` makes its precision."""
+    if stage not in node.stages:
+        return False
+    return backend_for(node.backends, stage, target, version, tool) is not None
+
+
+def tool_of(recipe: dict[str, Any] | None) -> PrecisionTool | None:
+    """Return the tool that a stage's recipe names, if it makes a precision."""
+    name = ((recipe or {}).get("precision") or {}).get("tool")
+    return None if name is None else PrecisionTool(name)

@@ -156,7 +156,7 @@ def _calibration(recipe: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the tool that changed the precision, and the dataset that it took ranges from."""
     asked = recipe["precision"]
     rows: list[dict[str, Any]] = [{"uri": f"pkg:generic/{asked['tool']}@{recipe['tool_version']}"}]
-    if asked["tool"] != PrecisionTool.ONNXRUNTIME:
+    if asked["tool"] == PrecisionTool.ENGINEFARM:
         rows = []  # the farm itself, whose version stands with the builder
     if asked["calibration"] is not None:
         digest = {"sha256": hex_of(asked["calibration"])}

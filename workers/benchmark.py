@@ -11,33 +11,43 @@ from collections.abc import Callable
 from typing import Any
 
 from enginefarm.errors import JobFailed
-from enginefarm.report import LatencyReport
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
-from workers.backends.base import Backend, ProgressSink, Runner
-from workers.measurement import inputs
-from workers.measurement.comparison import compare, run_failure
+from workers.backends.base import Backend, ProgressSink
+from workers.gpu.taken import Taken
+from workers.measurement.comparison import compare
+from workers.measurement.conditions import Conditions
+from workers.measurement.one_shape import Loaded, latency_at, places
 from workers.measurement.request import Request as Request  # noqa: PLC0414 - it is how one is asked
-from workers.measurement.timing import Stopped, measure
+from workers.measurement.timing import Stopped
 from workers.reporting import PartSink
 
 LATENCY_SHARE = 0.7
 
 
 def run(
-    request: Request, backend: Backend, sink: ProgressSink, peak: Callable[[], int]
+    request: Request,
+    backend: Backend,
+    sink: ProgressSink,
+    peak: Callable[[], int],
+    device: Taken | None = None,
 ) -> dict[str, Any]:
-    """Return the facts of a benchmark: latency by profile, accuracy, or why there is none."""
+    """Return the facts of a benchmark: latency by profile, accuracy, or why there is none.
+
+    ``device`` is the GPU that this process has taken for it, if the target has one.
+    """
     began = time.perf_counter()
     engine = backend.load(request.engine, request.source.target, request.options.threads)
     load_ms = (time.perf_counter() - began) * 1000
     profiles: list[Profile | None] = list(request.source.profiles) or [None]
     latency = []
-    share = LATENCY_SHARE / len(profiles)
+    loaded = Loaded(engine, load_ms, peak, Conditions(device))
+    shapes = list(places(profiles, request.options.batches))
+    share = LATENCY_SHARE / len(shapes)
     try:
-        for number, profile in enumerate(profiles):
+        for number, place in enumerate(shapes):
             part = PartSink(sink, number * share, share)
-            latency.append(_latency(request, engine, profile, part, load_ms, peak))
+            latency.append(latency_at(place, request, loaded, part))
         rest = PartSink(sink, LATENCY_SHARE, 0.0)
         accuracy, reason = compare(request, engine, profiles, rest)
     except Stopped:
@@ -49,47 +59,3 @@ def run(
     if reason is not None:
         facts["accuracy_reason"] = reason
     return facts
-
-
-def _latency(
-    request: Request,
-    engine: Runner,
-    profile: Profile | None,
-    sink: ProgressSink,
-    load_ms: float,
-    peak: Callable[[], int],
-) -> LatencyReport:
-    feeds = _first(request, engine, profile)
-    try:
-        engine.run(feeds)
-    except Exception as error:
-        raise run_failure(request, feeds, error) from error
-    found = measure(lambda: engine.run(feeds), request.options, time.perf_counter, sink)
-    return LatencyReport(
-        shapes={name: list(array.shape) for name, array in feeds.items()},
-        batch=inputs.shared_batch(feeds),
-        end_to_end_ms=found.distribution,
-        throughput_qps=found.throughput_qps,
-        warmup_iterations=found.warmup_iterations,
-        warmup_ms=found.warmup_ms,
-        stable=found.stable,
-        notes=[f"inputs: {request.data}", *found.notes],
-        load_ms=load_ms,
-        peak_memory_bytes=peak(),
-        threads=engine.threads,
-        histogram=found.histogram,
-        over_time=found.over_time,
-        runs_ms=found.runs_ms,
-    )
-
-
-def _first(request: Request, engine: Runner, profile: Profile | None) -> inputs.Feeds:
-    for feeds, _ in request.batches(engine.inputs, profile):
-        return feeds
-    raise JobFailed(
-        "The evaluation dataset has too few samples to fill one batch.",
-        blame=Blame.PERSON,
-        code="dataset_too_small",
-        why="The model's batch is fixed, and the dataset is shorter.",
-        fix="Give at least one batch of samples.",
-    )

@@ -10,6 +10,7 @@ from enginefarm.errors import Failure
 from enginefarm.preflight.subject import Room
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from workers.gpu.need import DeviceNeed
 from workers.timing import ChildTiming
 
 JOB_FILE = "job.json"
@@ -40,7 +41,8 @@ class ChildOutput(_Document):
 class ChildJob(_Document):
     """One stage to run; ``merges``: only merge the two timing caches that are its inputs.
 
-    ``timed``: the stage leaves the timings of its build.
+    ``timed``: the stage leaves the timings of its build. ``pythons``: those of tools that have an
+    environment of their own.
     """
 
     stage: Stage
@@ -51,6 +53,9 @@ class ChildJob(_Document):
     room: Room = Room()
     timed: bool = False
     merges: bool = False
+    pythons: dict[str, Path] = {}
+    device: DeviceNeed | None = None
+    """The GPU to take; absent: the child sees what it sees, and takes none."""
 
     def one(self, role: str) -> ChildInput | None:
         """Return the input of that role, if there is one."""
@@ -68,6 +73,8 @@ class ChildResult(_Document):
     failure: Failure | None = None
     peak_memory_bytes: int = 0
     timing: ChildTiming | None = None
+    device_uuid: str | None = None
+    """The GPU that was taken for it."""
 
 
 def write_document(path: Path, document: BaseModel) -> None:

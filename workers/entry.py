@@ -30,6 +30,9 @@ from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDesc
 from workers import executor, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
+from workers.gpu import caring
+from workers.gpu.need import GpuRules
+from workers.gpu.serving import without
 from workers.leaving import Leaving
 from workers.probe import probe_in_child
 from workers.settings import NodeSettings
@@ -42,7 +45,11 @@ def main(arguments: Sequence[str]) -> int:
     logs.configure()
     signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
     settings = read_settings(arguments)
-    found = probe_in_child()
+    try:
+        found = probe_in_child(settings.devices, settings.pythons)
+    except FarmError as error:
+        log.error("node_not_started", code=error.code, message=str(error))  # noqa: TRY400 - said in full
+        return 1
     for name, reason in found.absent.items():
         log.info("backend_absent", backend=name, reason=reason)
     description = node.describe(found, settings.stages, settings.slots, settings.job_memory_bytes)
@@ -76,8 +83,10 @@ def read_settings(arguments: Sequence[str]) -> NodeSettings:
     parser.add_argument("--name", help="the node's name; default: the machine's")
     parser.add_argument("--slots", type=int, help="jobs at one time")
     parser.add_argument("--stages", nargs="+", type=Stage, help="repair, check, compile, benchmark")
+    parser.add_argument("--devices", nargs="+", help="GPUs: UUIDs or numbers, or none")
     asked = parser.parse_args(arguments)
     given = {"node_name": asked.name, "slots": asked.slots, "stages": asked.stages}
+    given["devices"] = asked.devices
     return NodeSettings.model_validate(
         NodeSettings(**{key: value for key, value in given.items() if value is not None})
     )
@@ -86,6 +95,11 @@ def read_settings(arguments: Sequence[str]) -> NodeSettings:
 def scratch_of(settings: NodeSettings) -> Path:
     """Return the folder in which jobs have their scratch folders."""
     return settings.node_state_dir.resolve() / "scratch"
+
+
+def faults_of(settings: NodeSettings) -> Path:
+    """Return the file that tells which GPUs are out, and why."""
+    return settings.node_state_dir.resolve() / "devices.json"
 
 
 def clear_scratch(settings: NodeSettings) -> None:
@@ -123,14 +137,31 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
         os.kill(os.getpid(), signal.SIGTERM)
 
     beats = node.NodeBeatThread(api, state, description, _running_jobs, consumers.obey, leave)
+    care = _care_for(settings, description, beats)
     signals.worker_ready.connect(lambda **_: beats.start(), weak=False)
+    signals.worker_ready.connect(lambda **_: care.start(), weak=False)
     leaving = Leaving(settings.node_grace_s, _job_processes)
     signals.worker_shutting_down.connect(lambda **_: leaving.begin(), weak=False)
     signals.worker_shutting_down.connect(lambda **_: beats.drain(), weak=False)
     worker.start()
+    care.stop()
     beats.stop()
     api.close()
     return 1 if disowned.is_set() else int(worker.exitcode or 0)
+
+
+def _care_for(
+    settings: NodeSettings, description: NodeDescription, beats: node.NodeBeatThread
+) -> caring.DeviceCare:
+    """Return what takes a GPU out of service that is unwell, and back when it is well."""
+    faults = faults_of(settings)
+    caring.write_faults(faults, {})
+    return caring.DeviceCare(
+        [row.uuid for row in description.devices if row.uuid is not None],
+        settings.device_lock_dir,
+        faults,
+        lambda found: beats.describe(without(description, found)),
+    )
 
 
 def declare_task(
@@ -172,6 +203,14 @@ def _workshop(
         devices=devices,
         job_log_bytes=settings.job_log_bytes,
         job_memory_bytes=settings.job_memory_bytes,
+        pythons=settings.pythons,
+        gpus=GpuRules(
+            lock_folder=settings.device_lock_dir,
+            share=settings.share_devices,
+            wait_s=settings.device_wait_s,
+            times=settings.benchmark_times,
+            faults=caring.read_faults(faults_of(settings)),
+        ),
         on_progress=show,
     )
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -41,6 +42,7 @@ from workers.childjob import (
 )
 from workers.farm_api import WorkerApi
 from workers.fetching import fetch
+from workers.gpu.need import GpuRules, need_of
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
@@ -67,6 +69,8 @@ class Workshop:
     devices: Sequence[Device]
     job_log_bytes: int
     job_memory_bytes: int | None = None
+    pythons: Mapping[str, Path] = field(default_factory=dict)
+    gpus: GpuRules = field(default_factory=GpuRules)
     on_progress: OnProgress = lambda _assignment, _progress: None
 
 
@@ -107,10 +111,9 @@ class _Attempt:
         self._job = assignment
         self._log = JobLog(workshop.job_log_bytes)
         self._lease = Lease(workshop.api, assignment, self._log)
-        memory = assignment.limits.memory_bytes or workshop.job_memory_bytes
-        self._limits = sandbox.Limits(
-            assignment.limits.running_s, assignment.limits.silent_s, memory
-        )
+        limits = assignment.limits
+        memory = limits.memory_bytes or workshop.job_memory_bytes
+        self._limits = sandbox.Limits(limits.running_s, limits.silent_s, memory)
 
     def carry_out(self) -> str:
         try:
@@ -154,26 +157,29 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        found = machine.describe(self._shop.devices, self._device_arch(), load_before)
+        arch = self._job.target.arch if self._job.stage == "benchmark" else "cpu"
+        found = machine.describe(self._shop.devices, arch, load_before, end.result.device_uuid)
         return replace(end, machine=found)
 
     def _road(self, scratch: Path) -> offering.NodeRoad:
-        api, job, log_, stop = self._shop.api, self._job, self._log, self._stop
-        return offering.NodeRoad(api, job, scratch, self._limits, log_, stop, self._patience)
-
-    def _device_arch(self) -> str:
-        return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
+        job, shop, said, stop = self._job, self._shop, self._log, self._stop
+        need = partial(need_of, job.stage, job.target, shop.devices, shop.gpus)
+        limits, patience = self._limits, self._patience
+        return offering.NodeRoad(shop.api, job, scratch, limits, need, said, stop, patience)
 
     def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
         out = scratch / "out"
         out.mkdir()
+        stage, target, devices = self._job.stage, self._job.target, self._shop.devices
         job = ChildJob(
-            stage=self._job.stage,
-            target=self._job.target,
+            stage=stage,
+            target=target,
             recipe=self._job.recipe,
             inputs=inputs,
             out=out,
-            room=room_of(self._job, self._shop.devices, self._limits.memory_bytes),
+            room=room_of(self._job, devices, self._limits.memory_bytes),
+            pythons=dict(self._shop.pythons),
+            device=need_of(stage, target, devices, self._shop.gpus),
             timed=self._job.timing_cache is not None,
         )
         write_document(scratch / JOB_FILE, job)

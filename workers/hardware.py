@@ -1,6 +1,7 @@
 """What this machine is: processor, memory, and the NVIDIA GPUs that a driver shows.
 
-No driver means a CPU node; nothing is guessed and no device is made up.
+No driver means a CPU node; nothing is guessed and no device is made up. A MIG instance is a device
+of its own.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import os
 import platform
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import pynvml
-
 from tasks.messages import Device
+from workers.gpu import nvml
+from workers.gpu.narrowing import narrowed
+from workers.gpu.port import Nvml
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MEMINFO = Path("/proc/meminfo")
@@ -74,41 +77,33 @@ def _physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def devices() -> list[Device]:
-    """Return the processor, then every GPU that NVML shows."""
+def devices(wanted: Sequence[str] = (), port: Nvml | None = None) -> list[Device]:
+    """Return the processor, then those GPUs that are ``wanted``; none named means every one.
+
+    ``port`` is NVML, opened; without one it is opened here.
+
+    Raises:
+        InvalidRequest: what is wanted names no device, or several (code ``device_unknown``).
+    """
+    processor = Device(arch="cpu", name=cpu_model(), memory_bytes=memory_bytes())
+    if port is not None:
+        return [processor, *narrowed(_gpus(port), wanted)]
+    with nvml.opened() as found:
+        return [processor, *narrowed(_gpus(found) if found is not None else [], wanted)]
+
+
+def _gpus(port: Nvml) -> list[Device]:
     return [
-        Device(arch="cpu", name=cpu_model(), memory_bytes=memory_bytes()),
-        *_gpus(),
+        Device(
+            arch=gpu.arch,
+            name=gpu.name,
+            uuid=gpu.uuid,
+            memory_bytes=gpu.memory_bytes,
+            driver=gpu.driver,
+            cuda=gpu.cuda,
+            card=gpu.card,
+            ecc=gpu.ecc,
+            persistence=gpu.persistence,
+        )
+        for gpu in port.devices()
     ]
-
-
-def _gpus() -> list[Device]:
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:  # no driver, or one that does not answer: no GPU to build on
-        return []
-    try:
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
-        number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
-        cuda = f"{number // 1000}.{number % 1000 // 10}"
-        count = int(pynvml.nvmlDeviceGetCount())
-        return [_gpu(index, driver, cuda) for index in range(count)]
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _gpu(index: int, driver: str, cuda: str) -> Device:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    major, minor = pynvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Device(
-        arch=f"sm_{major}{minor}",
-        name=_text(pynvml.nvmlDeviceGetName(handle)),
-        uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
-        memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
-        driver=driver,
-        cuda=cuda,
-    )
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value

@@ -131,11 +131,18 @@ class NodeBeatThread:
         self._leave = leave
         self._ended = threading.Event()
         self._draining = False
+        self._one = threading.RLock()
+        """Beats come from several threads, and what the farm answers is obeyed in order."""
         self._thread = threading.Thread(target=self._beat_on, name="node-beat", daemon=True)
 
     def start(self) -> None:
         """Beat until stopped."""
         self._thread.start()
+
+    def describe(self, description: NodeDescription) -> None:
+        """Tell the farm at once that the node is another than it said."""
+        self._description = description
+        self.beat()
 
     def drain(self) -> None:
         """Say from now on that no more work is wanted, starting at once."""
@@ -154,9 +161,12 @@ class NodeBeatThread:
 
     def beat(self) -> None:
         """Beat once; a beat that does not get through is followed by the next."""
-        message = NodeBeat(
-            description=self._description, running=self._running(), draining=self._draining
-        )
+        with self._one:
+            self._beat()
+
+    def _beat(self) -> None:
+        said = self._description
+        message = NodeBeat(description=said, running=self._running(), draining=self._draining)
         try:
             reply = self._api.beat(message)
         except Unauthenticated as error:
@@ -167,5 +177,6 @@ class NodeBeatThread:
         except FarmError as error:
             log.warning("node_beat_missed", code=error.code, why=error.why)
             return
-        self._description = None  # it does not change while the node lives
+        if self._description is said:  # another may have come meanwhile
+            self._description = None
         self._obey(reply)

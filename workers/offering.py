@@ -36,6 +36,7 @@ from workers.childjob import (
     write_document,
 )
 from workers.farm_api import WorkerApi
+from workers.gpu.need import DeviceNeed
 from workers.joblog import JobLog
 from workers.settings import child_environment
 from workers.storing import store
@@ -131,6 +132,7 @@ class NodeRoad:
     job: Assignment
     folder: Path
     limits: sandbox.Limits
+    need: Callable[[], DeviceNeed]
     log: JobLog
     stop: Callable[[], str | None]
     patience: Callable[[], float]
@@ -180,6 +182,7 @@ class NodeRoad:
             inputs=[*inputs, *([theirs] if theirs else [])],
             out=scratch / "out",
             merges=True,
+            device=self.need(),
         )
         write_document(scratch / JOB_FILE, job)
         sandbox.run(

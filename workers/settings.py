@@ -16,6 +16,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from enginefarm.state import Stage
 from tasks.routing import NODE_STAGES
+from workers.gpu.narrowing import NONE_OF_THEM
+from workers.gpu.need import LOCK_FOLDER
 
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1 << 20
@@ -29,6 +31,7 @@ CHILD_VARIABLES = (
     "LD_LIBRARY_PATH",
     "CUDA_HOME",
     "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
     "NVIDIA_VISIBLE_DEVICES",
     "NVIDIA_DRIVER_CAPABILITIES",
     "OMP_NUM_THREADS",
@@ -36,10 +39,19 @@ CHILD_VARIABLES = (
 )
 
 
+TOOL_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")
+
+
 def default_node_name() -> str:
     """Return the machine's name in the alphabet of node names."""
     name = re.sub(r"[^a-z0-9._-]+", "-", socket.gethostname().lower()).strip("-._")
     return name[:63] or "node"
+
+
+def _visible_gpus() -> list[str]:
+    """Return which GPUs CUDA's own variable names; set to nothing or -1 it means none."""
+    told = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return [] if told is None else [row for row in _words(told) if row != "-1"] or [NONE_OF_THEM]
 
 
 class NodeSettings(BaseSettings):
@@ -67,11 +79,37 @@ class NodeSettings(BaseSettings):
     slots: Annotated[int, Field(ge=1, le=64)] = Field(
         default=1, description="Jobs that this node runs at one time."
     )
+    devices: Annotated[list[str], NoDecode] = Field(
+        default_factory=_visible_gpus,
+        description="The GPUs that this node uses: UUIDs, their beginnings or the driver's numbers,"
+        " with spaces or commas between them; `none` for none. Default: those that"
+        " CUDA_VISIBLE_DEVICES names, else all.",
+    )
+    device_lock_dir: Path = Field(
+        default=LOCK_FOLDER,
+        description="Where GPUs are locked: one folder for all nodes of a host and its containers.",
+    )
+    share_devices: bool = Field(
+        default=False,
+        description="Let checks and compiles have a GPU together; a measurement is always alone.",
+    )
+    device_wait_s: Annotated[float, Field(ge=0)] = Field(
+        default=600.0, description="How long a job waits for a GPU before it is tried again later."
+    )
+    benchmark_times: Annotated[int, Field(ge=1, le=20)] = Field(
+        default=3,
+        description="How often a measurement on a GPU that cannot be relied on is made, before it"
+        " is published as tainted.",
+    )
     job_log_bytes: Annotated[int, Field(ge=4096, le=32 * MIB)] = Field(
         default=8 * MIB, description="How much of a job's log is kept."
     )
     job_memory_bytes: Annotated[int, Field(ge=64 * MIB)] | None = Field(
         default=None, description="Most memory of one job, where the farm names no limit."
+    )
+    modelopt_python: Path | None = Field(
+        default=None,
+        description="The python of an environment with NVIDIA ModelOpt; absent: the node has none.",
     )
     node_grace_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0,
@@ -81,10 +119,17 @@ class NodeSettings(BaseSettings):
         default=300.0, description="How long a starting node waits for the farm."
     )
 
-    @field_validator("stages", mode="before")
+    @property
+    def pythons(self) -> dict[str, Path]:
+        """The pythons of tools that have an environment of their own, by the tool's name."""
+        # Not resolved: the link is what makes it the python of its environment.
+        python = self.modelopt_python
+        return {} if python is None else {"modelopt": python.absolute()}
+
+    @field_validator("stages", "devices", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
-        return value.replace(",", " ").split() if isinstance(value, str) else value
+        return _words(value) if isinstance(value, str) else value
 
 
 def child_environment(scratch: Path) -> dict[str, str]:
@@ -97,3 +142,25 @@ def child_environment(scratch: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def tool_environment(folder: Path) -> dict[str, str]:
+    """Return what a tool's own python may see: nothing of the farm, and nothing that varies."""
+    kept = {name: os.environ[name] for name in TOOL_VARIABLES if name in os.environ}
+    return kept | {
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
+        "PYTHONUNBUFFERED": "1",
+        "TQDM_DISABLE": "1",
+    }
+
+
+def show_gpu(uuid: str | None) -> None:
+    """Let what this process loads from now on see one GPU alone, or none."""
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    os.environ["CUDA_VISIBLE_DEVICES"] = uuid or ""
+
+
+def _words(text: str) -> list[str]:
+    return text.replace(",", " ").split()

@@ -6,6 +6,7 @@ import platform
 import resource
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -29,6 +30,7 @@ from workers.backends.base import (
 )
 from workers.backends.registry import open_backend
 from workers.childjob import ChildJob, ChildOutput, ChildResult
+from workers.gpu.taken import Taken, taken
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
@@ -36,7 +38,14 @@ CHECK_FILE = "check.json"
 
 
 def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
-    """Run the job's stage on its backend."""
+    """Run the job's stage on its backend, with the GPU it needs taken for as long as that lasts."""
+    with taken(job.device, sink) as device:
+        result = _run(job, sink, device)
+    uuid = None if device is None else device.gpu.uuid
+    return result.model_copy(update={"device_uuid": uuid})
+
+
+def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult:
     sink.report(None, "loading the runtime")
     if job.stage in PRECISION_STAGES:
         # Its tool is in the key, and not the target's backend, which this node may not have.
@@ -48,7 +57,7 @@ def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
         Stage.REPAIR: repair_model,
         Stage.CHECK: check,
         Stage.COMPILE: compile_model,
-        Stage.BENCHMARK: benchmark_engine,
+        Stage.BENCHMARK: partial(benchmark_engine, device=device),
     }
     if job.stage not in stages:
         raise JobFailed(
@@ -188,7 +197,9 @@ def _layers(compiled: Compiled) -> list[ChildOutput]:
     return [ChildOutput(role="layers", name=path.name, path=path, media_type=LAYERS_TYPE)]
 
 
-def benchmark_engine(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+def benchmark_engine(
+    job: ChildJob, backend: Backend, sink: ProgressSink, device: Taken | None
+) -> ChildResult:
     """Measure the engine's latency, then its accuracy against the original model."""
     source, engine, dataset = source_of(job), job.one("engine"), job.one("dataset")
     if engine is None:
@@ -196,7 +207,7 @@ def benchmark_engine(job: ChildJob, backend: Backend, sink: ProgressSink) -> Chi
     request = benchmark.Request.of(
         job.recipe, source, engine.path, dataset.path if dataset else None
     )
-    facts = benchmark.run(request, backend, sink, peak_memory_bytes)
+    facts = benchmark.run(request, backend, sink, peak_memory_bytes, device)
     facts["versions"] = versions(backend)
     return ChildResult(facts=facts)
 

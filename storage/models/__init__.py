@@ -16,6 +16,7 @@ from storage.models.catalogue import (
     Tenant,
 )
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
+from storage.models.searches import Candidate, Search
 from storage.models.timing import TimingCache, TimingSnapshot, TimingUse
 from storage.models.uploads import Upload, UploadPart
 from storage.models.work import Attempt, Build, Event, Job, Outbox, Peak
@@ -29,6 +30,7 @@ __all__ = [
     "Base",
     "Blob",
     "Build",
+    "Candidate",
     "Dataset",
     "Event",
     "Expired",
@@ -39,6 +41,7 @@ __all__ = [
     "Outbox",
     "Peak",
     "Pulse",
+    "Search",
     "SigningKey",
     "Tenant",
     "TimingCache",

@@ -16,21 +16,24 @@ import enginefarm
 from enginefarm import (
     accuracy_report,
     compile_options,
+    device_times,
     errors,
     gate,
     manifest,
+    percentiles,
     precision,
     precision_report,
     report,
     spec,
     timing_views,
+    trust_record,
     upload,
     views,
 )
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
-from tasks import messages, timing_messages
+from tasks import descriptions, messages, timing_messages
 from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
 from tests.contract.filled import filled
 
@@ -61,8 +64,9 @@ FARM_ONLY = {
 DATA = [
     each
     for module in (
-        *(accuracy_report, compile_options, errors, gate, manifest, messages, precision),
-        *(precision_report, report, spec, timing_messages, timing_views, upload, views),
+        *(accuracy_report, compile_options, descriptions, device_times, errors, gate, manifest),
+        *(messages, percentiles, precision, precision_report, report, spec, timing_messages),
+        *(timing_views, trust_record, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

@@ -10,13 +10,24 @@ import signal
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from localfarm.folder import Folder
 from tasks.fault_points import POINTS
-from tests.e2e.builds import LONG, ONCE, QUICK, ended, model_of, persistently, published, submit
+from tests.e2e.builds import (
+    LONG,
+    ONCE,
+    QUICK,
+    count_rows,
+    ended,
+    model_of,
+    persistently,
+    published,
+    submit,
+)
 from tests.e2e.conftest import RunningFarm, started_farm, wait_until
 from tests.e2e.sending import Sending
 
@@ -35,6 +46,7 @@ TOGETHER = [
 ]
 KEPT_ONCE = {"models": 1, "other bytes": 0, "left": []}
 CANCELS = ["cancel.written", "cancel.committed"]
+SEARCHES = ["search.written"]
 SENDING = ["upload.declared", "upload.begun", "upload.stored", "upload.cancelled"]
 VERIFYING = [
     "upload.completed",
@@ -64,7 +76,7 @@ def farm(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 def test_every_step_is_in_the_matrix() -> None:
-    assert sorted([*chain(*TOGETHER), *CANCELS, *SENDING, *VERIFYING]) == sorted(POINTS)
+    assert sorted([*chain(*TOGETHER), *CANCELS, *SEARCHES, *SENDING, *VERIFYING]) == sorted(POINTS)
 
 
 @pytest.mark.parametrize("points", TOGETHER, ids="+".join)
@@ -93,6 +105,27 @@ def test_a_death_while_cancelling_leaves_a_build_that_is_cancelled(
 
     assert ended(farm, build)["state"] == "cancelled"
     assert not (folder / point).exists()
+
+
+def test_a_death_in_a_step_of_a_search_makes_no_candidate_twice(
+    farm: RunningFarm, folder: Path
+) -> None:
+    build = {"model": model_of(farm), "targets": ["onnxruntime@cpu"], "options": QUICK}
+    asked = {"build": build, "space": {"kinds": ["fp16"]}}
+    arm(folder, SEARCHES)
+    begun = persistently(farm, lambda http: http.post("/v1/searches", json=asked)).json()
+
+    def over() -> dict[str, Any] | None:
+        path = f"/v1/searches/{begun['id']}"
+        view: dict[str, Any] = persistently(farm, lambda http: http.get(path)).json()
+        return view if view["finished_at"] else None
+
+    view = wait_until("the end of the search", 180, over)
+    assert view["state"] == "succeeded", view["verdict"]
+    assert [row["precision"]["kind"] for row in view["candidates"]] == ["as-is", "fp16"]
+    made = count_rows(farm, view["candidates"][0]["build"])
+    assert made["builds_of_model"] == len(view["candidates"])
+    assert [point for point in SEARCHES if (folder / point).exists()] == []
 
 
 def test_a_death_while_models_come_in_parts_costs_time_only(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from bench.searches import searched
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.client import FarmClient
+from enginefarm.precision import PrecisionKind
+from enginefarm.search import SearchState
 from localfarm.models import shipped
 from tests.contract.backends.real_inputs import samples
 from tests.e2e.conftest import RunningFarm
@@ -81,6 +87,32 @@ def test_the_same_again_is_answered_from_the_cache(
     )
 
 
+def test_a_search_chooses_among_builds_and_says_what_it_found(
+    running_farm: RunningFarm, data: dict[str, str], tmp_path: Path, built: dict[str, Any]
+) -> None:
+    space = ("--option", "precision.kinds=int8", "--option", "precision.methods=percentile")
+    done = running_farm.cli(
+        *("submit", str(shipped(MODEL).file()), "-t", TARGETS[0], *WORDS),
+        *("--precision", "auto", "--require", "cosine>=0.9", "--budget", "2", *space),
+        *("--calibration", data["calibration"], "--evaluation", data["held-out"]),
+    )
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert "is the best by P99 of those that meet cosine >= 0.9" in done.stdout
+    chosen = re.search(r"chosen: (sha256:[0-9a-f]{64})", done.stdout)
+    assert chosen is not None
+    search = done.stdout.split()[0]
+    view = json.loads(running_farm.cli("search", "show", search, "--json").stdout)
+    assert [row["precision"]["kind"] for row in view["candidates"]] == ["as-is", "int8"]
+    int8 = view["candidates"][1]
+    assert view["artifact"] == chosen[1]
+    assert int8["outcome"]["layers"]
+    report = json.loads(running_farm.cli("report", int8["outcome"]["artifact"], "--json").stdout)
+    assert report["precision"]["sensitivity"]["layers"][0]["cosine_loss"] is not None
+    # What the search shares with the build before it was not compiled again.
+    jobs = json.loads(running_farm.cli("show", int8["build"], "--json").stdout)["jobs"]
+    assert next(row for row in jobs if row["stage"] == "compile")["cached_from"]
+
+
 def test_people_are_told_what_it_cost(running_farm: RunningFarm, built: dict[str, Any]) -> None:
     assert "--precision int8" in running_farm.cli("show", built["id"]).stdout
     digest = next(row["artifact"] for row in built["targets"] if row["target"] == TARGETS[1])
@@ -103,3 +135,23 @@ def test_data_that_was_calibrated_with_is_refused_as_a_judge_and_noise_is_refuse
     done = running_farm.cli(*words, str(tmp_path / "noise.npz"), "--watch")
     assert done.returncode == ExitCode.BUILD_FAILED, done.stdout + done.stderr
     assert "noise" in done.stdout + done.stderr
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["magika", "rapidocr-rec", "minilm-l3"])
+def test_a_search_brings_real_models_near_themselves_or_says_honestly_that_it_cannot(
+    running_farm: RunningFarm, tmp_path: Path, name: str
+) -> None:
+    with FarmClient(running_farm.url, running_farm.key) as farm:
+        found = searched(farm, name, TARGETS[0], 12, tmp_path)
+    assert found.state in {SearchState.SUCCEEDED, SearchState.UNMET}, found.verdict
+    outcomes = {row.number: row.outcome for row in found.candidates if row.outcome is not None}
+    assert len(outcomes) == len(found.candidates)
+    int8 = [
+        outcomes[row.number]
+        for row in found.candidates
+        if row.precision.kind is PrecisionKind.INT8 and outcomes[row.number].artifact is not None
+    ]
+    near = [row.cosine for row in int8 if row.cosine is not None]
+    assert max(near) >= 0.99 or "No other reaches it" in found.verdict
+    assert all(row.met == (row.cosine is not None and row.cosine >= 0.99) for row in int8)

@@ -88,6 +88,41 @@ class Runner(Protocol):
         """Run once, end to end; an output that is no tensor is ``None``."""
 
 
+class NotOnDevice(Exception):
+    """An engine cannot be run with its inputs and outputs on a device; the text says why."""
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """Where the time of one run went, in ms; all but ``enqueue`` by the device's own events."""
+
+    h2d: float
+    enqueue: float
+    compute: float
+    d2h: float
+
+
+class DeviceRunner(Protocol):
+    """An engine whose inputs and outputs lie on a device, fed with the same inputs each time."""
+
+    cuda_graph: bool
+
+    def run(self) -> RunTimes:
+        """Copy the inputs in, run, copy the outputs out, and wait for the end."""
+
+
+@runtime_checkable
+class RunsOnDevice(Protocol):
+    """What a :class:`Runner` also is if its runtime lets data stay on a device."""
+
+    def on_device(self, feeds: Mapping[str, Array], *, cuda_graph: bool) -> DeviceRunner:
+        """Return the engine with these inputs bound, run once already.
+
+        Raises:
+            NotOnDevice: the engine, its inputs or its outputs do not allow it.
+        """
+
+
 class Backend(Protocol):
     """A runtime that builds engines and may be able to run them."""
 

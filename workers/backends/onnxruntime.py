@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import onnxruntime as ort
 
@@ -21,7 +22,14 @@ from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
 from workers.backends import graph
-from workers.backends.base import Array, Compiled, ModelSource, ProgressSink
+from workers.backends.base import (
+    Array,
+    Compiled,
+    DeviceRunner,
+    ModelSource,
+    NotOnDevice,
+    ProgressSink,
+)
 from workers.diagnosis import Runtime, diagnose, failure_of, refuse_node_fault, shorten
 
 LEVELS = {
@@ -66,7 +74,11 @@ class OnnxRuntime:
             known = BACKEND_ARCHITECTURES[self.name]
             archs += sorted({d.arch for d in devices if d.arch in known and d.arch != "cpu"})
         return BackendDescription(
-            name=self.name, version=ort.__version__, builds=archs, measures=list(archs)
+            name=self.name,
+            version=ort.__version__,
+            builds=archs,
+            measures=list(archs),
+            on_device=archs[1:],
         )
 
     def versions(self) -> dict[str, str]:
@@ -119,7 +131,8 @@ class OnnxRuntime:
         """Open an engine with the options a deployer gets by default."""
         options = _session_options(threads)
         try:
-            return SessionRunner(_open(engine, target, options), options.intra_op_num_threads)
+            session = _open(engine, target, options)
+            return _runner(session, options.intra_op_num_threads, engine, target)
         except JobFailed:
             raise
         except Exception as error:
@@ -157,6 +170,44 @@ class SessionRunner:
         return [value if hasattr(value, "dtype") else None for value in found]
 
 
+class GpuSessionRunner(SessionRunner):
+    """Also runs with its inputs and outputs on the GPU: :class:`base.RunsOnDevice`."""
+
+    def __init__(
+        self, session: ort.InferenceSession, threads: int, engine: Path, target: Target
+    ) -> None:
+        """Remember what to open again: a stream is given to a session when it is opened."""
+        super().__init__(session, threads)
+        self._engine, self._target = engine, target
+
+    def on_device(self, feeds: Mapping[str, Array], *, cuda_graph: bool) -> DeviceRunner:
+        """Open the engine once more, with its data on the device."""
+        from workers.backends.ort_device import OrtDeviceRunner
+
+        names = [view.name for view in self.outputs]
+        outputs = dict(zip(names, self.run(feeds), strict=True))
+        try:
+            return OrtDeviceRunner(self._open_with, feeds, outputs, cuda_graph=cuda_graph)
+        except NotOnDevice as error:
+            refuse_node_fault(str(error), Runtime.ONNXRUNTIME, self._target)
+            raise
+
+    def _open_with(self, told: dict[str, str]) -> ort.InferenceSession:
+        options = _session_options(self.threads)
+        try:
+            return _open(self._engine, self._target, options, told)
+        except Exception as error:
+            raise NotOnDevice(shorten(str(error), 300)) from error
+
+
+def _runner(
+    session: ort.InferenceSession, threads: int, engine: Path, target: Target
+) -> SessionRunner:
+    if target.arch == "cpu":
+        return SessionRunner(session, threads)
+    return GpuSessionRunner(session, threads, engine, target)
+
+
 def open_reference(model: Path) -> SessionRunner:
     """Open the original model on the CPU as it was written: no rewriting at all."""
     options = _session_options(0)
@@ -172,10 +223,18 @@ def _session_options(threads: int) -> ort.SessionOptions:
     return options
 
 
-def _open(path: Path, target: Target, options: ort.SessionOptions) -> ort.InferenceSession:
+def _open(
+    path: Path,
+    target: Target,
+    options: ort.SessionOptions,
+    cuda: Mapping[str, str] = MappingProxyType({}),
+) -> ort.InferenceSession:
     wanted = [CPU] if target.arch == "cpu" else [CUDA, CPU]
+    told = [dict(cuda) if name == CUDA else {} for name in wanted]
     # A GPU that is full must be a failure that says so, not a session on the CPU.
-    session = ort.InferenceSession(str(path), options, providers=wanted, enable_fallback=0)
+    session = ort.InferenceSession(
+        str(path), options, providers=wanted, provider_options=told, enable_fallback=0
+    )
     if session.get_providers()[0] != wanted[0]:
         raise JobFailed(
             f"ONNX Runtime does not run on {target.arch} here.",

@@ -50,11 +50,13 @@ class TensorRT:
         """
         _require_version(self._compiler.version)
         self._compiler.require_builder()
+        builds = [_only_gpu(devices)] if devices else []
         return BackendDescription(
             name=self.name,
             version=self._compiler.version,
-            builds=[_only_gpu(devices)] if devices else [],
+            builds=builds,
             measures=[],
+            on_device=builds,
             cuda=built_for_cuda(),
         )
 

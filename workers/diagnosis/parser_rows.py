@@ -18,6 +18,14 @@ ROWS: tuple[Row, ...] = (
         TRT,
     ),
     Row(
+        r"Pre-opset 7 broadcasting is unsupported",
+        "unsupported_opset",
+        "Before opset 7 an attribute said how to broadcast, and the parser does not read it.",
+        "Convert it: onnx.version_converter.convert_version(model, 13). Compare the two where it"
+        " was made.",
+        TRT,
+    ),
+    Row(
         r"is missing dimensions in profile",
         "profile_missing_input",
         "A profile lacks a dynamic input.",

@@ -9,12 +9,17 @@ from tasks.messages import Device
 from workers import hardware
 
 
-def describe(devices: Sequence[Device], arch: str, load_before: float) -> Machine:
-    """Return the machine as it is now; the device is the first of the target's architecture.
+def describe(
+    devices: Sequence[Device], arch: str, load_before: float, uuid: str | None = None
+) -> Machine:
+    """Return the machine as it is now; the device is the one that the job had taken.
 
-    A job that runs on the processor (a compile ahead of time, too) has the device ``cpu``.
+    Of a job that has not told, it is the first of the target's architecture. A job that runs on the
+    processor (a compile ahead of time, too) has the device ``cpu``.
     """
-    gpu = next((device for device in devices if device.arch == arch and arch != "cpu"), None)
+    fitting = [device for device in devices if device.arch == arch and arch != "cpu"]
+    taken = [device for device in fitting if device.uuid == uuid]
+    gpu = next(iter(taken or fitting), None)
     return Machine(
         hostname=hardware.hostname(),
         cpu=hardware.cpu_model(),

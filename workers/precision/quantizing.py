@@ -101,12 +101,12 @@ def quantize(
     quantizer.quantize_model()
     quantizer.model.topological_sort()
     made: onnx.ModelProto = quantizer.model.model
-    _declare_as(model.graph.input, made.graph.input)
-    _declare_as(model.graph.output, made.graph.output)
+    declare_as(model.graph.input, made.graph.input)
+    declare_as(model.graph.output, made.graph.output)
     return made
 
 
-def _declare_as(before: Rows, after: Rows) -> None:
+def declare_as(before: Rows, after: Rows) -> None:
     """Take back what shape inference wrote into the interface; names and types are not touched."""
     known = {row.name: row for row in before}
     for row in after:

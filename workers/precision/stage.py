@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -35,9 +35,11 @@ from workers.childjob import ChildInput, ChildJob, ChildOutput, ChildResult
 from workers.measurement import inputs
 from workers.measurement.inputs import Feeds
 from workers.precision import checks, refusals
-from workers.precision.changing import Changed, Work, cast, quantized, require_plain
+from workers.precision.changing import Changed, Work, require_plain
 from workers.precision.running import DATA_FILE, opened, save
 from workers.precision.samples import Samples
+from workers.precision.tools.base import Tool
+from workers.precision.tools.registry import open_tool
 from workers.precision.truth import model_accuracy
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
@@ -58,7 +60,7 @@ def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
         for part in ("before", "after"):
             (Path(folder) / part).mkdir()
         run = _Run(job, sink, Path(folder))
-        run.require_tool()
+        tool = run.tool
         require_plain(run.model)
         findings = run.findings()
         changed = run.changed()
@@ -81,7 +83,7 @@ def change_precision(job: ChildJob, sink: ProgressSink) -> ChildResult:
             model_bytes=sum(row.path.stat().st_size for row in files),
             seconds=time.monotonic() - began,
         )
-        return _told(job, report, files)
+        return _told(job, report, files, tool.versions())
 
 
 @dataclass
@@ -92,17 +94,10 @@ class _Run:
     sink: ProgressSink
     folder: Path
 
-    def require_tool(self) -> None:
-        """Refuse to answer for another version of the tool than the key names."""
-        here, wanted = ort.__version__, self.recipe.tool_version
-        if here != wanted:
-            raise JobFailed(
-                f"This node has onnxruntime {here}; the job asks for {wanted}.",
-                blame=Blame.NODE,
-                code="backend_version_differs",
-                why="A job's key names the version, so another must not answer for it.",
-                fix="Start the node again, so that it tells the farm what it has.",
-            )
+    @cached_property
+    def tool(self) -> Tool:
+        """What writes the model, in the version that the key names."""
+        return open_tool(self.recipe, self.job.pythons)
 
     @cached_property
     def recipe(self) -> PrecisionRecipe:
@@ -199,7 +194,7 @@ class _Run:
         every: Iterable[Feeds] = self.calibration or self.made_up
         few = list(islice(every, TRIED))
         work = Work(self.model, self.recipe, few, every, self.folder, self.alive)
-        return quantized(work) if self.recipe.kind is PrecisionKind.INT8 else cast(work)
+        return self.tool.change(work)
 
     def alive(self, phase: str = "working", detail: str = "") -> None:
         """Say that the work goes on, and stop where the job was cancelled."""
@@ -278,7 +273,12 @@ def _told_views(views: Sequence[Any]) -> str:
     return ", ".join(f"{row.name} {row.dtype} {row.shape}" for row in views)[:400]
 
 
-def _told(job: ChildJob, report: PrecisionReport, files: list[ChildOutput]) -> ChildResult:
+def _told(
+    job: ChildJob,
+    report: PrecisionReport,
+    files: list[ChildOutput],
+    versions: Mapping[str, str],
+) -> ChildResult:
     path = job.out / REPORT_FILE
     path.write_text(report.model_dump_json())
     scan = scan_model(job.out / MODEL_FILE)
@@ -289,7 +289,7 @@ def _told(job: ChildJob, report: PrecisionReport, files: list[ChildOutput]) -> C
             "outputs": [row.model_dump(mode="json") for row in scan.outputs],
         },
         # Asked of the modules: with CUDA the distribution has another name than its module.
-        "versions": {m.__name__: m.__version__ for m in (np, onnx, ort)},
+        "versions": dict(versions) | {m.__name__: m.__version__ for m in (np, onnx, ort)},
     }
     told = ChildOutput(role="precision", name=REPORT_FILE, path=path, media_type=PRECISION_TYPE)
     return ChildResult(outputs=[*files, told], facts=facts)

@@ -7,7 +7,7 @@ once it has been taken in.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from onnx.reference import ReferenceEvaluator
 
 from workers.backends.base import Array
 from workers.repair.branches import inner_graphs
+from workers.repair.differences import is_read_otherwise
 from workers.repair.growth import made_by
 
 MOST_ELEMENTS = 1 << 20
@@ -175,7 +176,7 @@ class Constants:
         graph = onnx.helper.make_graph([node], "one", infos, [out])
         model = onnx.helper.make_model(graph, opset_imports=self._opsets, ir_version=self._ir)
         given = [array for name in node.input if (array := feeds.get(name)) is not None]
-        if _is_read_otherwise(node, given):
+        if is_read_otherwise(node, given):
             return None
         try:
             if made_by(node, given) > most:
@@ -191,20 +192,6 @@ class Constants:
 
 
 _OF_SHAPE = frozenset({"Shape", "Size", "Gather", "Slice"})
-
-
-def _is_read_otherwise(node: onnx.NodeProto, given: Sequence[Array]) -> bool:
-    """Tell whether ONNX's reference and ONNX Runtime give two results for the same values.
-
-    A Slice backwards from before the first or to behind the last element, a scalar's NonZero.
-    """
-    if node.op_type == "NonZero":
-        return given[0].ndim == 0
-    if node.op_type != "Slice" or len(given) < len(("data", "starts", "ends", "steps")):
-        return False
-    least = min(given[0].shape, default=0)
-    backwards = bool(np.any(given[-1] < 0))
-    return backwards and bool(np.any(given[1] < -least) or np.any(given[2] > least))
 
 
 def _constant(node: onnx.NodeProto) -> Array | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from enginefarm.client_codes import CLIENT_CODES
+from enginefarm.device_codes import DEVICE_CODES
 from enginefarm.finding_codes import FINDING_CODES
 from enginefarm.gate_codes import GATE_CODES
 from enginefarm.precision_codes import PRECISION_CODES
@@ -259,6 +260,7 @@ _CODES: dict[str, str] = {
     "unknown_model": "There is no such model for this tenant.",
     "unknown_output": "There is no such output.",
     "unknown_parameter": "The path has no such query parameter.",
+    "unknown_search": "There is no such search for this tenant.",
     "unknown_tenant": "There is no tenant of that name.",
     "unreadable_request": "The request cannot be read.",
     "unsupported_architecture": "The backend cannot build for this architecture.",
@@ -279,10 +281,7 @@ _CODES: dict[str, str] = {
     "workspace_too_small": "No implementation of a step fits, mostly for lack of workspace.",
 }
 
+_PARTS = (CLIENT_CODES, DEVICE_CODES, FINDING_CODES, GATE_CODES, PRECISION_CODES, UPLOAD_CODES)
 CODES: Final[dict[str, str]] = dict(
-    sorted(
-        (
-            _CODES | CLIENT_CODES | FINDING_CODES | GATE_CODES | PRECISION_CODES | UPLOAD_CODES
-        ).items()
-    )
+    sorted(row for part in (_CODES, *_PARTS) for row in part.items())
 )

@@ -18,6 +18,7 @@ from enginefarm.onnx_types import ExternalRef
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _PATH = re.compile(r"[/\\:]|^\.|\.\.|[\x00-\x1f\x7f]")
 _NAMED = 20
+_LISTED = 1024
 
 
 class _NamesExternalData(Protocol):
@@ -32,7 +33,7 @@ def check_external(scan: _NamesExternalData, sizes: Mapping[str, int]) -> None:
 
     Raises:
         InvalidModel: ``external_path_escapes``, ``external_name_refused``,
-            ``external_data_missing`` (naming all), ``external_data_short``,
+            ``external_data_missing`` (naming up to 1024), ``external_data_short``,
             ``external_data_overlaps``.
     """
     for ref in scan.external:
@@ -40,7 +41,7 @@ def check_external(scan: _NamesExternalData, sizes: Mapping[str, int]) -> None:
             raise _bad_location(ref)
     missing = sorted({ref.location for ref in scan.external} - set(sizes))
     if missing:
-        listed: list[JsonValue] = [*missing]
+        listed: list[JsonValue] = [*missing[:_LISTED]]
         raise InvalidModel(
             f"External data is missing: {', '.join(missing[:_NAMED])}"
             f"{f' and {len(missing) - _NAMED} more' if len(missing) > _NAMED else ''}.",
@@ -48,6 +49,7 @@ def check_external(scan: _NamesExternalData, sizes: Mapping[str, int]) -> None:
             why="The model keeps weights in files beside it.",
             fix="Send these files together with the model, under these names.",
             missing=listed,
+            missing_count=len(missing),
         )
     for ref in scan.external:
         _require_bytes(ref, sizes[ref.location])

@@ -34,6 +34,7 @@ __all__ = [
     "ExternalRef",
     "ModelScan",
     "check_external",
+    "scan_mapped",
     "scan_model",
     "scan_open_model",
 ]
@@ -108,17 +109,22 @@ def scan_open_model(stream: BinaryIO, *, max_nodes: int = MAX_NODES) -> ModelSca
             fix="Export or fetch the model again.",
         )
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        refuse_other_kinds(data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
-        max_fields = max(_FEWEST_FIELDS, _FIELDS_PER_NODE * max_nodes)
-        wire = Wire(data, max_fields=max_fields)
-        try:
-            return _Model(wire, GraphWalker(wire, max_nodes)).scanned()
-        except BudgetError:
-            raise too_complex(
-                f"it has more than {max_fields} fields, or more numbers than 256 MiB"
-            ) from None
-        except WireError as error:
-            raise unreadable(error) from error
+        return scan_mapped(data, max_nodes=max_nodes)
+
+
+def scan_mapped(data: mmap.mmap, *, max_nodes: int = MAX_NODES) -> ModelScan:
+    """Scan an ONNX file that is mapped into memory; otherwise as :func:`scan_open_model`."""
+    refuse_other_kinds(data[:SNIFFED_BYTES], data[-SNIFFED_BYTES:], len(data))
+    max_fields = max(_FEWEST_FIELDS, _FIELDS_PER_NODE * max_nodes)
+    wire = Wire(data, max_fields=max_fields)
+    try:
+        return _Model(wire, GraphWalker(wire, max_nodes)).scanned()
+    except BudgetError:
+        raise too_complex(
+            f"it has more than {max_fields} fields, or more numbers than 256 MiB"
+        ) from None
+    except WireError as error:
+        raise unreadable(error) from error
 
 
 class _Model:

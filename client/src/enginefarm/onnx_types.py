@@ -272,7 +272,7 @@ _TENSOR_FIELDS = _TENSOR_VALUES | {1, 2, 8, 13, 14}
 
 def dtype_name(number: int) -> str:
     """Return the name of an element type."""
-    return _DTYPES[number][0] if number < len(_DTYPES) else f"type{number}"
+    return _DTYPES[number][0] if 0 <= number < len(_DTYPES) else f"type{number}"
 
 
 def bits_of(dtype: str) -> int:

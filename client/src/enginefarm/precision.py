@@ -28,45 +28,92 @@ class PrecisionKind(StrEnum):
     FP16 = "fp16"
     BF16 = "bf16"
     INT8 = "int8"
+    FP8 = "fp8"
+    INT4 = "int4"
 
 
 class PrecisionTool(StrEnum):
-    """What rewrites the model."""
+    """What rewrites the model. ``modelopt``: NVIDIA ModelOpt, in an environment of its own."""
 
     ENGINEFARM = "enginefarm"
     ONNXRUNTIME = "onnxruntime"
+    MODELOPT = "modelopt"
 
 
 class CalibrationMethod(StrEnum):
     """How the range of a tensor follows from the values that were seen of it.
 
     ``minmax``: all of them. ``percentile``: all but the largest few. ``entropy``: the range that
-    loses least of their distribution.
+    loses least of their distribution. For int4, of which only weights are: ``rtn``: each block of
+    a weight reaches its largest value. ``awq-lite`` scales what the samples excite most,
+    ``awq-clip`` clips each block where the product loses least on them.
     """
 
     MINMAX = "minmax"
     ENTROPY = "entropy"
     PERCENTILE = "percentile"
+    RTN = "rtn"
+    AWQ_LITE = "awq-lite"
+    AWQ_CLIP = "awq-clip"
 
 
-TOOLS = {
-    PrecisionKind.FP16: PrecisionTool.ENGINEFARM,
-    PrecisionKind.BF16: PrecisionTool.ENGINEFARM,
-    PrecisionKind.INT8: PrecisionTool.ONNXRUNTIME,
+MAKERS: dict[PrecisionKind, tuple[PrecisionTool, ...]] = {
+    PrecisionKind.FP16: (PrecisionTool.ENGINEFARM, PrecisionTool.MODELOPT),
+    PrecisionKind.BF16: (PrecisionTool.ENGINEFARM, PrecisionTool.MODELOPT),
+    PrecisionKind.INT8: (PrecisionTool.ONNXRUNTIME, PrecisionTool.MODELOPT),
+    PrecisionKind.FP8: (PrecisionTool.MODELOPT,),
+    PrecisionKind.INT4: (PrecisionTool.MODELOPT,),
 }
-"""Which tool makes a kind."""
-TYPES = {PrecisionKind.FP16: "float16", PrecisionKind.BF16: "bfloat16", PrecisionKind.INT8: "int8"}
+"""Which tools make a kind; the first is taken unless the build names another."""
+TOOLS = {kind: makers[0] for kind, makers in MAKERS.items()}
+"""Which tool makes a kind where the build names none."""
+METHODS: dict[tuple[PrecisionKind, PrecisionTool], tuple[CalibrationMethod, ...]] = {
+    (PrecisionKind.INT8, PrecisionTool.ONNXRUNTIME): (
+        CalibrationMethod.PERCENTILE,
+        CalibrationMethod.MINMAX,
+        CalibrationMethod.ENTROPY,
+    ),
+    (PrecisionKind.INT8, PrecisionTool.MODELOPT): (
+        CalibrationMethod.MINMAX,
+        CalibrationMethod.ENTROPY,
+    ),
+    (PrecisionKind.FP8, PrecisionTool.MODELOPT): (
+        CalibrationMethod.MINMAX,
+        CalibrationMethod.ENTROPY,
+    ),
+    (PrecisionKind.INT4, PrecisionTool.MODELOPT): (
+        CalibrationMethod.RTN,
+        CalibrationMethod.AWQ_LITE,
+        CalibrationMethod.AWQ_CLIP,
+    ),
+}
+"""The methods of a tool for a kind; the first is taken unless the build names another."""
+TYPES = {
+    PrecisionKind.FP16: "float16",
+    PrecisionKind.BF16: "bfloat16",
+    PrecisionKind.INT8: "int8",
+    PrecisionKind.FP8: "float8e4m3fn",
+    PrecisionKind.INT4: "int4",
+}
 """The number type that a kind brings into the model."""
 STAGES = {
     PrecisionKind.FP16: Stage.CAST,
     PrecisionKind.BF16: Stage.CAST,
     PrecisionKind.INT8: Stage.CALIBRATE,
+    PrecisionKind.FP8: Stage.CALIBRATE,
+    PrecisionKind.INT4: Stage.CALIBRATE,
 }
 """Which stage makes a kind."""
 QUANTIZED_OPS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """What is quantized unless the build names its operators: what has int8 kernels everywhere."""
-DEFAULT_METHOD = CalibrationMethod.PERCENTILE
+KIND_OPS: dict[PrecisionKind, tuple[str, ...]] = {
+    PrecisionKind.FP8: ("Add", "Conv", "Gemm", "MatMul"),
+    PrecisionKind.INT4: ("Gemm", "MatMul"),
+}
+"""The only operators that have a kind at all, where it is not for each to say."""
 DEFAULT_PERCENTILE = 99.99
+DEFAULT_BLOCK = 128
+"""Values of a weight in a row that share a scale in int4."""
 ENOUGH_SAMPLES = 512
 """Fewer samples than this are warned of."""
 LAYERS_TRIED = 32
@@ -82,12 +129,18 @@ class Precision(BaseModel):
 
     kind: PrecisionKind = PrecisionKind.AS_IS
     tool: PrecisionTool | None = None
-    method: CalibrationMethod | None = Field(default=None, description="int8 only.")
+    method: CalibrationMethod | None = Field(
+        default=None, description="int8, fp8 and int4; which ones there are depends on the tool."
+    )
     percentile: Annotated[Real, Field(gt=50, le=100)] | None = Field(
         default=None, description="How much of what was seen is inside the range; percentile only."
     )
     per_channel: bool | None = Field(
-        default=None, description="A scale for each channel of a weight; int8 only."
+        default=None,
+        description="A scale for each channel of a weight; int8 by onnxruntime only.",
+    )
+    block_size: Annotated[Whole, Field(ge=16, le=1024, multiple_of=16)] | None = Field(
+        default=None, description="Values of a weight that share a scale; int4 only."
     )
     op_types: Annotated[list[Operator], Field(max_length=64)] = Field(
         default=[], description="The only operators to change; empty: all that are worth it."
@@ -97,7 +150,8 @@ class Precision(BaseModel):
     )
     calibration: Digest | None = Field(
         default=None,
-        description="A dataset to take ranges from; needed by int8, and never the evaluation's.",
+        description="A dataset to take ranges from; needed by int8, fp8 and awq, and never the"
+        " evaluation's.",
     )
     samples: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="Use the first so many samples; absent: all."
@@ -115,25 +169,46 @@ class Precision(BaseModel):
         return STAGES.get(self.kind)
 
     @property
+    def maker(self) -> PrecisionTool | None:
+        """The tool that makes it; None where nothing is to be made."""
+        default = TOOLS.get(self.kind)
+        return None if default is None else self.tool or default
+
+    @property
+    def chosen_method(self) -> CalibrationMethod | None:
+        """The method that is asked for, or else the tool's first; None where it has none."""
+        methods = () if self.maker is None else METHODS.get((self.kind, self.maker), ())
+        return self.method or methods[0] if methods else None
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether samples decide what comes of it: all but what is cast, and int4 by ``rtn``."""
+        return self.chosen_method not in {None, CalibrationMethod.RTN}
+
+    @property
     def recipe(self) -> dict[str, Any]:
         """All that was asked for and all that follows from it, by name, as a key has it."""
-        if self.kind is PrecisionKind.AS_IS:
+        if self.maker is None:
             return {"kind": str(self.kind)}
         made: dict[str, Any] = {
             "kind": str(self.kind),
-            "tool": str(self.tool or TOOLS[self.kind]),
+            "tool": str(self.maker),
             "op_types": sorted(set(self.op_types)),
             "exclude": sorted(set(self.exclude)),
             "calibration": self.calibration,
             "samples": self.samples,
         }
-        if self.kind is not PrecisionKind.INT8:
+        if self.chosen_method is None:
             return made
-        method = self.method or DEFAULT_METHOD
-        made |= {"method": str(method), "per_channel": self.per_channel is not False}
-        made["op_types"] = made["op_types"] or sorted(QUANTIZED_OPS)
-        if method is CalibrationMethod.PERCENTILE:
+        made["method"] = str(self.chosen_method)
+        made["op_types"] = made["op_types"] or sorted(KIND_OPS.get(self.kind, ()))
+        if self.maker is PrecisionTool.ONNXRUNTIME:
+            made["per_channel"] = self.per_channel is not False
+            made["op_types"] = made["op_types"] or sorted(QUANTIZED_OPS)
+        if self.chosen_method is CalibrationMethod.PERCENTILE:
             made["percentile"] = self.percentile or DEFAULT_PERCENTILE
+        if self.kind is PrecisionKind.INT4:
+            made["block_size"] = self.block_size or DEFAULT_BLOCK
         if self.tried is not None:
             made["sensitivity"] = self.tried
         return made

@@ -29,11 +29,13 @@ class PrecisionRecipe(_Data):
     kind: PrecisionKind
     tool: PrecisionTool
     tool_version: str = Field(
-        description="Of ONNX Runtime, which quantizes, and judges what is cast."
+        description="Of ONNX Runtime, which quantizes, and judges what is cast; or of ModelOpt and"
+        " of what it works with."
     )
     method: CalibrationMethod | None = None
     percentile: float | None = None
     per_channel: bool | None = None
+    block_size: int | None = None
     op_types: list[str] = []
     exclude: list[str] = []
     calibration: str | None = None

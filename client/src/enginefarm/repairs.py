@@ -105,7 +105,7 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "expand-operators",
-        1,
+        2,
         Exactness.EXACT,
         "An operator that the compiler lacks gives way to ONNX's own definition of it by others.",
         backends=_TENSORRT,
@@ -127,18 +127,26 @@ REPAIRS: tuple[Repair, ...] = (
     ),
     Repair(
         "pin-dimensions",
-        2,
+        3,
         Exactness.EXACT,
         "In a model that branches, a dimension to which the profiles give one size is that number.",
         backends=_TENSORRT,
     ),
     Repair(
         "fold-constants",
-        2,
+        3,
         Exactness.EXACT,
         "What is constant is computed once, and an If whose condition is known gives way to its"
         " branch.",
         backends=_TENSORRT,
+    ),
+    Repair(
+        "narrow-int64",
+        1,
+        Exactness.EXACT,
+        "Weights and constants of int64 whose values fit become int32, for parsers that cut them;"
+        " a tensor with a value that does not fit stays, and the report names it.",
+        asked=True,
     ),
     Repair(
         "prune-unused",
@@ -165,6 +173,7 @@ def _wanted(row: Repair, asked: RepairOptions) -> bool:
         return True
     wanted = {
         "fix-inputs": bool(asked.fix_inputs),
+        "narrow-int64": asked.narrow_int64,
         "prune-unused": asked.prune_unused or bool(asked.keep_outputs),
         "restore-float": Inexact.RESTORE_FLOAT in asked.allow,
     }

@@ -6,14 +6,15 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms; schema 4 had no ``precision.sensitivity`` and no ``device_memory_bytes``.
+histograms; schema 4 had no ``precision.sensitivity``, no ``trust``, no ``device`` and no
+``device_memory_bytes``.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from enginefarm.accuracy_report import MAX_BINS as MAX_BINS  # noqa: PLC0414
 from enginefarm.accuracy_report import MAX_WORST as MAX_WORST  # noqa: PLC0414
@@ -22,11 +23,14 @@ from enginefarm.accuracy_report import Histogram as Histogram  # noqa: PLC0414
 from enginefarm.accuracy_report import MetricReport as MetricReport  # noqa: PLC0414
 from enginefarm.accuracy_report import OutputAccuracy as OutputAccuracy  # noqa: PLC0414
 from enginefarm.accuracy_report import WorstSample as WorstSample  # noqa: PLC0414
+from enginefarm.device_times import DeviceTimes as DeviceTimes  # noqa: PLC0414
 from enginefarm.finding import Finding
+from enginefarm.percentiles import Percentiles as Percentiles  # noqa: PLC0414
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.spec import Profile
 from enginefarm.target import Target
+from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
 
 REPORT_SCHEMA = 5
 
@@ -38,6 +42,7 @@ class _Data(BaseModel):
 Milliseconds = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 
+TAINTED = "tainted_measurement"
 MAX_MOMENTS = 240
 MAX_KEPT_RUNS = 512
 MAX_FINDINGS = 100
@@ -57,29 +62,6 @@ class Machine(_Data):
     device_uuid: str | None = None
     driver: str | None = None
     cuda: str | None = None
-
-
-class Percentiles(_Data):
-    """A distribution of latencies in ms; percentiles by trtexec's rule (no interpolation)."""
-
-    count: Annotated[int, Field(ge=1)]
-    min: Milliseconds
-    max: Milliseconds
-    mean: Milliseconds
-    std: Milliseconds
-    cov: float = Field(ge=0, description="Coefficient of variation: std / mean.")
-    p50: Milliseconds
-    p90: Milliseconds
-    p95: Milliseconds
-    p99: Milliseconds
-
-    @model_validator(mode="after")
-    def _rises(self) -> Self:
-        rising = [self.min, self.p50, self.p90, self.p95, self.p99, self.max]
-        if rising != sorted(rising):
-            message = "the percentiles do not rise from min to max"
-            raise ValueError(message)
-        return self
 
 
 class Moment(_Data):
@@ -111,6 +93,14 @@ class LatencyReport(_Data):
     runs_ms: Annotated[list[Milliseconds], Field(max_length=MAX_KEPT_RUNS)] = Field(
         default=[], description="Single runs, spread evenly over the measurement, in their order."
     )
+    swept: bool = Field(
+        default=False, description="Whether it is one of a sweep over batches; no gate looks at it."
+    )
+    device: DeviceTimes | None = Field(
+        default=None, description="Where the time goes on a GPU, by trtexec's names."
+    )
+    device_reason: str | None = Field(default=None, description="Why ``device`` is absent.")
+    trust: TrustRecord | None = Field(default=None, description="Absent before schema 5.")
 
 
 class CompileReport(_Data):
@@ -169,6 +159,11 @@ class BuildReport(_Data):
     measure_machine: Machine | None = None
     versions: dict[str, str] = {}
     gates: list[GateVerdict] = []
+
+    @property
+    def measurement_labels(self) -> list[str]:
+        """What the manifest warns of: :data:`TAINTED` if a latency cannot be relied on."""
+        return [TAINTED] if any(row.trust and row.trust.tainted for row in self.latency) else []
 
 
 class GateVerdict(_Data):

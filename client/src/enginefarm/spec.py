@@ -69,6 +69,10 @@ class BenchmarkOptions(_Strict):
     max_duration_ms: Annotated[Whole, Field(ge=100, le=3_600_000)] = 15_000
     stable_within: Annotated[Real, Field(gt=0, le=1)] = 0.02
     threads: Annotated[Whole, Field(ge=0, le=1024)] = 0
+    cuda_graph: bool = Field(default=False, description="Time replays of a CUDA graph, on a GPU.")
+    batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
+        Field(default=[], description="Also measure with so many samples at a time.")
+    )
 
 
 class RepairMode(StrEnum):
@@ -111,6 +115,9 @@ class RepairOptions(_Strict):
     drop_defaults: bool = Field(
         default=False, description="Take inputs that have default values for weights."
     )
+    narrow_int64: bool = Field(
+        default=False, description="Keep int64 constants whose values fit as int32."
+    )
     keep_outputs: list[Name] = Field(
         default=[], description="The only outputs that are wanted; empty: all."
     )
@@ -119,7 +126,7 @@ class RepairOptions(_Strict):
     def asks(self) -> bool:
         """Whether something is asked for that cannot be had without the stage."""
         asked = (self.fix_inputs, self.allow, self.prune_unused, self.drop_defaults)
-        return any(asked) or bool(self.keep_outputs)
+        return any(asked) or self.narrow_int64 or bool(self.keep_outputs)
 
     @model_validator(mode="after")
     def _none_asks_for_nothing(self) -> Self:

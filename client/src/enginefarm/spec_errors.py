@@ -19,6 +19,7 @@ from enginefarm.spec import BuildSpec
 
 _SHOWN = 10
 _UNIONS = (typing.Union, types.UnionType)
+_BOUNDS = {"le": "of at most", "lt": "below", "ge": "of at least", "gt": "above"}
 _QUOTED = re.compile(r"'([^']*)'")
 
 
@@ -92,7 +93,11 @@ def _nearest_field(name: str, here: object) -> str:
 
 def _nearest_value(row: Mapping[str, Any]) -> str:
     """Name the nearest of a few allowed values, where that is what the field wants."""
-    allowed = _QUOTED.findall(str(row.get("ctx", {}).get("expected", "")))
+    context = row.get("ctx", {})
+    for bound, words in _BOUNDS.items():
+        if bound in context:
+            return f"Give a number {words} {context[bound]}."
+    allowed = _QUOTED.findall(str(context.get("expected", "")))
     given = row.get("input")
     if allowed and isinstance(given, str):
         return did_you_mean(given[:80], allowed)

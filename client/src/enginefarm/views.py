@@ -140,6 +140,9 @@ class JobView(View):
         default=None, description="When the outputs were removed, by the operator's rule."
     )
     repairs: list[str] = Field(default=[], description="Passes that changed the model.")
+    repairs_left: list[str] = Field(
+        default=[], description="Passes that were undone or could not be done, each with why."
+    )
     attempts: list[AttemptView] = []
     findings: list[Finding] = Field(default=[], description="Of a check: all that it found.")
 

@@ -6,7 +6,7 @@ A runtime may crash, and only one logger fits a process: so nothing of it runs i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,7 @@ class Bench:
     arch: str
     folder: Path
     count: int = 0
+    pythons: Mapping[str, Path] = field(default_factory=dict)
 
     def run(
         self,
@@ -98,6 +99,7 @@ class Bench:
             },
             inputs=inputs,
             out=scratch / "out",
+            pythons=dict(self.pythons),
         )
         write_document(scratch / JOB_FILE, job)
         return _in_child(scratch, stop)

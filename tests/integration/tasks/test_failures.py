@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from enginefarm.errors import Failure
 from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts
 from storage.models import Artifact, Attestation
 from tasks.failing import MOST_DOUBLINGS
-from tasks.messages import BUCKET_AWAY
+from tasks.messages import BUCKET_AWAY, FARM_AWAY, FinishRequest
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, Scene
 
@@ -82,6 +83,33 @@ def test_a_bucket_that_is_away_is_held_against_nobody_however_often_it_is_met(
     assert max(pauses) <= scene.farm.policy.retry_backoff_s * 2**MOST_DOUBLINGS + 1
 
 
+def test_a_node_that_says_the_farm_was_away_is_held_to_account_as_for_any_failure(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    for _ in range(scene.farm.policy.max_attempts):
+        node.fail(node.take(scene.job(build_id, Stage.REPAIR)), FARM_AWAY, Blame.FARM)
+    job = scene.job(build_id, Stage.REPAIR)
+
+    assert (job.state, scene.failure(job).blame) == (JobState.FAILED, Blame.NODE)
+
+
+def test_a_failure_too_long_to_be_told_is_not_told(scene: Scene, node: FakeNode) -> None:
+    build_id = scene.submit()
+    work = node.take(scene.job(build_id, Stage.REPAIR))
+    failure = Failure(code="stage_error", blame=Blame.NODE, message="x" * (1 << 20))
+    message = FinishRequest(
+        attempt=work.attempt,
+        lease_token=work.lease_token,
+        state=JobState.FAILED,
+        failure=failure,
+    )
+    node.tell(work, message)
+
+    (attempt,) = scene.attempts(scene.job(build_id, Stage.REPAIR))
+    assert (attempt.failure or {})["code"] == "result_invalid"
+
+
 def test_another_attempt_waits_longer_each_time(scene: Scene, node: FakeNode) -> None:
     build_id = scene.submit()
     for _ in range(2):
@@ -108,7 +136,8 @@ def test_a_node_without_room_is_held_against_nobody_however_often_it_is_met(
     times = scene.farm.policy.max_attempts + scene.farm.policy.node_faults
     for number in range(1, times + 1):
         work = node.take(scene.job(build_id, Stage.REPAIR))
-        assert node.fail(work, "scratch_full", Blame.NODE) is JobState.QUEUED
+        code = "scratch_full" if number % 2 else "device_busy"
+        assert node.fail(work, code, Blame.NODE) is JobState.QUEUED
         job = scene.job(build_id, Stage.REPAIR)
         assert (job.attempt, job.failures) == (number + 1, 0)
     scene.run(node, build_id)

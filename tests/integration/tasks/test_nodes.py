@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from enginefarm.errors import Conflict
+from enginefarm.errors import Conflict, TooLarge
 from enginefarm.state import Blame, JobState, NodeState, Stage
 from storage.models import Node
 from tasks import enrol
-from tasks.messages import Assignment, EnrolRequest
+from tasks.messages import Assignment, BackendDescription, Device, EnrolRequest, NodeBeat
 from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode, description
 from tests.integration.tasks.scene import Scene
+from workers.gpu.serving import without
 
 
 def row_of(scene: Scene, node: FakeNode) -> Node:
@@ -43,6 +44,18 @@ def test_a_node_whose_enrolment_was_not_answered_may_enrol_again(
 
     node.alive()
     assert node.credential != known
+
+
+def test_a_description_that_is_longer_than_any_node_needs_is_refused(
+    scene: Scene, node: FakeNode
+) -> None:
+    long = node.described().model_copy(update={"cpu": "x" * enrol.MOST_DESCRIPTION_BYTES})
+    with pytest.raises(TooLarge):
+        enrol.enrol(scene.farm, EnrolRequest(name="node-b", description=long))
+    with pytest.raises(TooLarge):
+        enrol.beat(scene.farm, node.node_id, NodeBeat(description=long))
+
+    assert row_of(scene, node).description["cpu"] == node.described().cpu
 
 
 def test_a_name_is_free_again_when_its_node_is_silent(scene: Scene, node: FakeNode) -> None:
@@ -154,6 +167,31 @@ def test_a_measurement_has_its_node_to_itself(scene: Scene) -> None:
     node.take(scene.job(measured, Stage.BENCHMARK))
     third = scene.submit(model=scene.other())
     assert node.ask(scene.job(third, Stage.REPAIR)).declined == "busy"
+
+
+def test_a_node_whose_gpu_is_out_takes_no_work_for_it_until_it_is_back(
+    scene: Scene, node: FakeNode
+) -> None:
+    gpu = Device(arch="sm_90", name="H200", uuid="GPU-1")
+    ort = BackendDescription(
+        name="onnxruntime",
+        version="1.30.0",
+        builds=["cpu", "sm_90"],
+        measures=["cpu", "sm_90"],
+        on_device=["sm_90"],
+    )
+    whole = description(ort).model_copy(update={"devices": [gpu]})
+
+    served = enrol.beat(scene.farm, node.node_id, NodeBeat(description=whole)).queues
+    out = enrol.beat(
+        scene.farm, node.node_id, NodeBeat(description=without(whole, {"GPU-1": "Xid 79"}))
+    )
+
+    assert {queue for queue in served if queue not in out.queues} == {
+        f"{stage}.sm_90" for stage in ("repair", "check", "compile", "benchmark")
+    }
+    assert row_of(scene, node).description["devices"][0]["fault"] == "Xid 79"
+    assert enrol.beat(scene.farm, node.node_id, NodeBeat(description=whole)).queues == served
 
 
 @pytest.mark.parametrize("version", ["0.9.0", "7.0.0", "not a version"])

@@ -17,6 +17,7 @@ from storage import garbage
 from storage.database import now
 from storage.models import Garbage
 from storage.parts import S3Parts
+from tasks import verify_uploads
 from tasks.farm import Farm
 from tasks.sweep import Sweeper, remove
 from tasks.verify_uploads import verify_due
@@ -101,6 +102,25 @@ def test_what_an_attempt_may_upload_stays(
 
     assert scene.job(build_id, Stage.REPAIR).state is JobState.SUCCEEDED
     scene.bucket.confirm(message.outputs[0].digest, message.outputs[0].size)
+
+
+def test_what_an_upload_in_parts_is_about_to_refer_to_stays(
+    scene: Scene, farm: Farm, sweep: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copies lie where blobs do, however long the last of them takes, before its row is."""
+    upload_id = waiting(farm, scene.tenant_id, FILES)
+    real = verify_uploads._keep
+
+    def late(*arguments: object) -> None:
+        sweep()
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(verify_uploads, "_keep", late)
+    verify_due(farm, Reader())
+
+    assert row(farm, upload_id).state is UploadState.DONE
+    for data in FILES.values():
+        scene.bucket.confirm(digest_of(data), len(data))
 
 
 def test_bytes_that_are_about_to_be_stored_again_are_not_removed(scene: Scene, hasty: Farm) -> None:

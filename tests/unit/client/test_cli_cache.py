@@ -156,7 +156,14 @@ def test_the_commands_list_and_prune_without_a_farm(
 
 
 @pytest.mark.parametrize(
-    "more", [[], ["--keep-bytes", "lots"], ["--older-than", "lots"], ["--keep-bytes", "-1"]]
+    "more",
+    [
+        [],
+        ["--keep-bytes", "lots"],
+        ["--older-than", "lots"],
+        ["--older-than", "30"],
+        ["--keep-bytes", "-1"],
+    ],
 )
 def test_what_is_to_go_must_be_said(
     more: list[str], farm_env: LoopbackFarm, cache: BlobCache, three: list[str]

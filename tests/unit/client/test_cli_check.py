@@ -16,8 +16,9 @@ from bench.hostile.made import model, tensor
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.client import read_local_model
-from enginefarm.finding import Finding, Severity
+from enginefarm.finding import Finding, Severity, note_finding
 from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.target import Target
 from enginefarm.views import BuildView, TargetView
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import CPU, MODEL, build, event, job, model_view
@@ -154,14 +155,47 @@ def test_the_farm_is_asked_to_stop_after_the_check_and_its_findings_are_shown(
         assert words in said
 
 
+def test_a_target_that_was_refused_too_is_not_named_as_the_way_out(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rtx = Target.parse("tensorrt-rtx@sm_86")
+    way = note_finding("other_targets", f"By the rules alone it can be built for {rtx}.")
+    more = note_finding(
+        "other_targets", f"By the rules alone it can be built for {CPU}, tensorrt-rtx@sm_89."
+    )
+    jobs = [
+        job(Stage.CHECK, JobState.FAILED, target, findings=[REFUSED, note])
+        for target, note in ((CPU, way), (rtx, more))
+    ]
+    targets = [
+        TargetView(
+            target=each.target, state=JobState.FAILED, artifact=None, artifact_state=None,
+            cached=False, failure=None,
+        )
+        for each in jobs
+    ]  # fmt: skip
+    _serve_check(farm_env, build(BuildState.FAILED, jobs, targets))
+
+    line = ["check", MODEL, "-t", f"{CPU},{rtx}", "--json"]
+    assert invoke(line) == ExitCode.BAD_INPUT
+    told = json.loads(capsys.readouterr().out)["targets"]
+    assert [each["code"] for each in told[str(CPU)]] == ["unsupported_operator"]
+    (note,) = [each for each in told[str(rtx)] if each["code"] == "other_targets"]
+    assert note["message"] == "By the rules alone it can be built for tensorrt-rtx@sm_89."
+
+
 def test_a_backend_that_this_version_does_not_build_is_told_without_a_farm(
     farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = written(tmp_path, helper.make_node("Relu", ["x"], ["y"]))
 
-    invoke(["check", path, "-t", "tensorrt-llm@sm_90", *ALONE, "--json"])
+    line = ["check", path, "-t", "tensorrt-llm@sm_90", "-t", "onnxruntime@cpu", *ALONE, "--json"]
+    assert invoke(line) == ExitCode.BAD_INPUT
 
-    assert "backend_not_in_version" in capsys.readouterr().out
+    told = json.loads(capsys.readouterr().out)["targets"]
+    rows = {each["code"]: each["severity"] for each in told["tensorrt-llm@sm_90"]}
+    assert rows["backend_not_in_version"] == "error"
+    assert told["onnxruntime@cpu"] == []
     assert farm_env.seen == []
 
 

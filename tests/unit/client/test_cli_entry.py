@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("line", "told", "fix"),
     [
-        (["submt"], "Did you mean 'submit'? [usage]", "enginefarm --help"),
+        (["submt"], "There is no command 'submt'. [usage]", "enginefarm --help"),
         (["submit"], "Missing argument 'MODEL'. [usage]", "enginefarm submit --help"),
         (["list", "--state", "x"], "'--state': 'x' is not one of", "enginefarm list --help"),
         (["logs", "b", "--nope"], "No such option: --nope", "enginefarm logs --help"),

@@ -196,3 +196,48 @@ def test_text_from_the_farm_cannot_steer_the_terminal(
     err = capsys.readouterr().err
     assert "\x1b" not in err
     assert "[red]gone[/red]" in err
+
+
+@pytest.mark.parametrize("url", ["foo", "ftp://farm", "http://"])
+def test_an_address_that_is_none_is_a_wrong_command_line_and_says_why(
+    url: str, farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["--url", url, "list"]) == ExitCode.USAGE
+    err = capsys.readouterr().err
+    assert "invalid_url" in err
+    assert "http:// or https://" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (["cach"], ["There is no command 'cach'", "Did you mean 'cache'?"]),
+        (["cache", "prun"], ["There is no command 'prun'", "Did you mean 'prune'?"]),
+        (
+            ["check", "m.onnx", "-t", "onnxruntime@cpu,onnxruntime@cpu"],
+            ["twice", "onnxruntime@cpu"],
+        ),
+        (["cache", "prune", "--older-than", "30"], ["30 could be seconds or days", "30d"]),
+        (
+            ["submit", "m.onnx", "-t", "onnxruntime@cpu", "--synthetic", "a=0:1,b=2"],
+            ["One text is for one input", "--synthetic again"],
+        ),
+        (["run", "folder", "--seed", "-1"], ["--seed", "0"]),
+    ],
+)
+def test_a_wrong_command_line_says_what_to_write(
+    line: list[str], words: list[str], farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(line) == ExitCode.USAGE
+    err = " ".join(capsys.readouterr().err.split())
+    for word in words:
+        assert word in err
+    assert farm_env.seen == []
+
+
+def test_an_option_out_of_its_range_is_told_the_range(
+    farm_env: LoopbackFarm, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = ["check", "m.onnx", "-t", "onnxruntime@cpu", "--option"]
+    assert invoke([*line, "compile.optimization_level=99"]) == ExitCode.BAD_INPUT
+    assert "Give a number of at most 5." in capsys.readouterr().err

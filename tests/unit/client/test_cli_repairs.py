@@ -8,11 +8,11 @@ from enginefarm.cli.app import invoke
 from enginefarm.cli.builds import _asked
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.report import _grids, _head
-from enginefarm.cli.results import repaired
+from enginefarm.cli.results import _left, repaired
 from enginefarm.cli.run_shapes import require_not_fixed
 from enginefarm.cli.submit import _tell_findings
 from enginefarm.cli.tables import jobs_table, plan_table
-from enginefarm.errors import InvalidRequest
+from enginefarm.errors import Failure, InvalidRequest
 from enginefarm.finding import error_finding
 from enginefarm.plan_views import PlannedJob, PlannedTarget, PlanView
 from enginefarm.repair_report import Outcome, PassReport, Proof, RepairReport
@@ -20,7 +20,7 @@ from enginefarm.repairs import Exactness
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec, FixedInput
 from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import ArtifactView
+from enginefarm.views import ArtifactView, TargetView
 from tests.unit.client.support.release import engine_config
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (
@@ -173,3 +173,15 @@ def test_an_engine_is_not_run_on_values_for_what_it_no_longer_takes() -> None:
         require_not_fixed(engine, ["x", "sr"])
     assert refused.value.code == "input_fixed"
     assert "16000" in refused.value.message
+
+
+def test_of_a_failed_target_the_repairs_that_were_not_done_are_told_with_why() -> None:
+    left = ["fold-constants: undone: 3 of 9 elements of output y are not the same"]
+    failed = TargetView(
+        target=CPU, state=JobState.FAILED, artifact=None, artifact_state=None, cached=False,
+        failure=Failure(code="build_refused", blame="person", message="It was refused."),
+    )  # fmt: skip
+    view = build(
+        BuildState.FAILED, [job(Stage.REPAIR, JobState.SUCCEEDED, repairs_left=left)], [failed]
+    )
+    assert _left(view, failed) == [f"{CPU}: repair not done, {left[0]}"]

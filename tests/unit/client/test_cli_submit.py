@@ -231,6 +231,7 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
         *("--fix", "ids=[128]", "--fix", "train=false", "--fix", "scale=0.5"),
         *("--allow", "restore-float", "--option", "repair.prune_unused=true"),
         *("--option", "repair.keep_outputs=logits,boxes"),
+        *("--option", "benchmark.batches=1,4", "--option", "benchmark.cuda_graph=true"),
     ]
 
     assert invoke(line) == ExitCode.OK
@@ -245,6 +246,8 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
     }
     assert (asked["allow"], asked["prune_unused"]) == (["restore-float"], True)
     assert asked["keep_outputs"] == ["logits", "boxes"]
+    measured = bodies[0]["options"]["benchmark"]
+    assert (measured["batches"], measured["cuda_graph"]) == ([1, 4], True)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from enginefarm.cli.exit_codes import ExitCode, exit_code_of
 from enginefarm.cli.run_session import opened, require_runs_here
 from enginefarm.errors import FarmError
 from enginefarm.install.host import Gpu, Host
@@ -57,6 +58,7 @@ def test_an_engine_of_another_runtime_and_one_for_another_gpu_are_refused() -> N
         with pytest.raises(FarmError) as refused:
             require_runs_here(config(target), lambda: ADA)
         assert refused.value.code == code
+        assert exit_code_of(refused.value) is ExitCode.THIS_MACHINE
 
 
 def test_no_gpu_is_looked_for_where_the_engine_needs_none() -> None:

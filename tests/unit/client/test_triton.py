@@ -84,6 +84,8 @@ def test_a_model_s_folder_never_leaves_the_repository(tmp_path: Path) -> None:
         assert folder.parent == tmp_path
         assert folder.name not in {"", ".", ".."}
     assert model_folder(tmp_path, "det v1.2").name == "det_v1_2"
+    assert model_folder(tmp_path, "/data/nets/yolo.onnx") == tmp_path / "yolo"
+    assert model_folder(tmp_path, "nets\\yolo.onnx") == tmp_path / "yolo"
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.nearest import did_you_mean, near
-from enginefarm.preflight.tables.onnx_names import OPERATORS
+from enginefarm.preflight.tables.onnx_schemas import OPERATORS
 from enginefarm.spec import Metric
 
 BACKENDS = ["onnxruntime", "tensorrt", "tensorrt-llm", "tensorrt-rtx"]

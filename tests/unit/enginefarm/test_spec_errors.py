@@ -56,9 +56,9 @@ def test_a_misspelt_field_is_told_by_its_path_with_the_nearest_name(
             "gates[0].if_unmeasured",
             "'wait'",
         ),
-        ({"priority": 10}, "priority", "openapi"),
+        ({"priority": 10}, "priority", "Give a number of at most 9."),
         ({"model": "abc"}, "model", "openapi"),
-        ({"seed": -1}, "seed", "openapi"),
+        ({"seed": -1}, "seed", "Give a number of at least 0."),
     ],
 )
 def test_a_value_that_cannot_be_is_told_with_the_nearest_where_there_are_few(

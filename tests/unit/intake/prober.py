@@ -49,17 +49,24 @@ def _descriptors() -> list[str]:
 
 
 def abilities() -> dict[str, bool]:
-    """Return what a confined process is refused."""
-    # What a reader needs for itself is granted.
-    os.dup(0)
-    os.dup(0)
-    return {
-        "open": refused(lambda: Path("/etc/hostname").open("rb")),
+    """Return what a confined process is refused, though it gives up all that it was given."""
+    told = {"write": refused(lambda: os.write(0, b"x")), "copy": refused(lambda: os.dup(0))}
+    for each in (0, 2):
+        os.close(each)
+    return told | {
+        "open": refused(lambda: os.open("/etc/hostname", os.O_RDONLY)),
         "socket": refused(socket.socket),
-        "write": refused(lambda: os.write(0, b"x")),
+        "start": refused_value(_start),
         "core": resource.getrlimit(resource.RLIMIT_CORE) == (0, 0),
         "raise": refused_value(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))),
     }
+
+
+def _start() -> None:
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
 
 
 def refused_value(attempt: Callable[[], object]) -> bool:
@@ -116,7 +123,7 @@ def main() -> None:
     wish = sys.stdin.readline().strip()
     if wish == "not ready":
         sys.exit("ImportError: a part of the farm is missing")
-    confine(question, 0)
+    confine(question)
     os.write(1, READY)
     if wish == "tell":
         os.write(1, json.dumps(told | {"refused": abilities()}).encode())

@@ -97,6 +97,7 @@ def test_packed_arrays_and_either_order_are_read(tmp_path: Path) -> None:
 
 
 WHOLE = saved(x=np.zeros((4, 4), np.float32))
+HUGE = b"(9999999999999999999, 9,), }"
 BAD = {
     "a directory before its beginning": (misplaced(WHOLE, 12, 0xFFFFFF), "dataset_not_npz"),
     "a directory behind its end": (misplaced(WHOLE, 16, 0xFFFFFFF0), "dataset_not_npz"),
@@ -121,6 +122,31 @@ BAD = {
     "infinity": (saved(x=np.array([-np.inf], np.float16)), "dataset_non_finite"),
     "fewer values than its shape": (zipped(x_npy=npy(np.zeros(9))[:-8]), "dataset_not_npz"),
     "more values than its shape": (zipped(x_npy=npy(np.zeros(9)) + b"\0"), "dataset_not_npz"),
+    "a shape of two numbers in one": (
+        zipped(x_npy=npy(np.zeros(9)).replace(b"(9,), ", b"(9 1),")),
+        "dataset_not_npz",
+    ),
+    "a shape with a letter inside": (
+        zipped(x_npy=npy(np.zeros(19)).replace(b"(19,), ", b"(1L9,),")),
+        "dataset_not_npz",
+    ),
+    "a NaN at a place that no array has": (
+        zipped(x_npy=npy(np.full(9, np.nan)).replace(b"(9,), }" + b" " * 21, HUGE)),
+        "dataset_not_npz",
+    ),
+    "big-endian text": (saved(x=np.array(["a"], ">U1")), "dataset_dtype"),
+    "a letter beyond all letters": (
+        zipped(x_npy=npy(np.array(["a"])).replace(b"a\0\0\0", b"\0\0\x11\0")),
+        "dataset_not_npz",
+    ),
+    "half of a letter": (
+        zipped(x_npy=npy(np.array(["a"])).replace(b"a\0\0\0", b"\0\xd8\0\0")),
+        "dataset_not_npz",
+    ),
+    "a boolean of seven": (
+        zipped(x_npy=npy(np.zeros(3, bool))[:-1] + b"\x07"),
+        "dataset_not_npz",
+    ),
     "a header that is code": (
         zipped(x_npy=npy(np.zeros(9)).replace(b"(9,)", b"f()+")),
         "dataset_not_npz",

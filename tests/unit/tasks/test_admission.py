@@ -68,6 +68,15 @@ def test_every_metric_has_a_range() -> None:
             "benchmark_window",
             "max_duration_ms",
         ),
+        ({"options": {"benchmark": {"batches": [1]}}}, "batch_outside_profile", "no profile"),
+        (
+            {
+                "options": {"benchmark": {"batches": [4, 5]}},
+                "profiles": [{"image": {"min": [1, 8], "opt": [2, 8], "max": [4, 8]}}],
+            },
+            "batch_outside_profile",
+            "allows image 1 to 4",
+        ),
         ({"synthetic": {"imgae": {"value": 1}}}, "unknown_input", "'image'"),
         (
             {"synthetic": {"image": {"value": 1}}, "evaluation": DIGEST},

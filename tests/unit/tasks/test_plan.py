@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.precision import PrecisionTool
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PLAIN_STAGES, Stage
 from enginefarm.target import Target
 from tasks.messages import BackendDescription, NodeDescription
 from tasks.plan import LiveNode, able, newest_version, plan_target, served_targets
-from tasks.routing import NODE_STAGES
+from tasks.routing import NODE_STAGES, queues_served, serves
 
 GPU = Target.parse("tensorrt-rtx@sm_89")
 EVERYTHING = NODE_STAGES
@@ -229,3 +230,44 @@ def test_a_precision_that_nobody_has_the_tool_for_is_refused_or_waited_for() -> 
 def test_the_newest_tool_is_taken() -> None:
     nodes = [live(), tool(version="1.9.0"), tool(version="1.32.0")]
     assert plan_target(spec(precision=INT8), GPU, nodes).tool_version == "1.32.0"
+
+
+FP8 = {"kind": "fp8", "calibration": "sha256:" + "1" * 64}
+MODELOPT = "0.47.0+onnx1.21.0.onnxruntime1.24.4"
+
+
+def with_modelopt(version: str = MODELOPT, runtime: str = "1.32.0") -> LiveNode:
+    """Return a node that has ONNX Runtime, and ModelOpt in an environment of its own."""
+    node = tool(version=runtime)
+    apart = BackendDescription(name="modelopt", version=version, builds=["cpu"], measures=[])
+    backends = [*node.description.backends, apart]
+    return LiveNode("apart", node.description.model_copy(update={"backends": backends}))
+
+
+def test_a_tool_with_an_environment_of_its_own_is_asked_for_by_name_and_version() -> None:
+    older = with_modelopt("0.9.0+onnx1.18.0.onnxruntime1.22.0")
+    nodes = [live(), tool(), older, with_modelopt()]
+    plan = plan_target(spec(precision=FP8), GPU, nodes)
+    assert plan.version_of(Stage.CALIBRATE) == MODELOPT
+    again = INT8 | {"tool": "modelopt"}
+    assert plan_target(spec(precision=again), GPU, nodes).tool_version == MODELOPT
+    assert plan_target(spec(precision=INT8), GPU, nodes).tool_version == "1.32.0"
+
+
+def test_a_tool_that_no_node_has_is_named_in_the_refusal() -> None:
+    with pytest.raises(NotServed) as refused:
+        plan_target(spec(precision=FP8), GPU, [live(), tool()])
+    assert refused.value.code == "precision_not_served"
+    assert "modelopt" in refused.value.why
+
+
+def test_only_a_node_with_the_tool_may_have_its_job() -> None:
+    plain, apart = tool().description, with_modelopt().description
+    for stage, named in ((Stage.CALIBRATE, PrecisionTool.MODELOPT), (Stage.CAST, None)):
+        version = MODELOPT if named else "1.32.0"
+        assert serves(apart, stage, GPU, version, named)
+        assert serves(plain, stage, GPU, version, named) is (named is None)
+    assert not serves(apart, Stage.CALIBRATE, GPU, "0.9.0", PrecisionTool.MODELOPT)
+    bare = apart.model_copy(update={"backends": apart.backends[1:]})  # nothing would judge there
+    assert not serves(bare, Stage.CALIBRATE, GPU, MODELOPT, PrecisionTool.MODELOPT)
+    assert queues_served(bare) == []

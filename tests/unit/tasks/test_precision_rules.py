@@ -13,6 +13,8 @@ from tests.refused import refused_with
 
 DATA, OTHER = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 INT8 = {"kind": "int8", "calibration": DATA}
+FP8 = {"kind": "fp8", "calibration": DATA}
+MODELOPT = {"tool": "modelopt"}
 
 
 def spec(precision: dict[str, Any], *targets: str, **fields: object) -> BuildSpec:
@@ -29,6 +31,16 @@ def spec(precision: dict[str, Any], *targets: str, **fields: object) -> BuildSpe
         ({"kind": "bf16"}, ["tensorrt-rtx@sm_86"]),
         (INT8 | {"method": "percentile", "percentile": 99.9}, ["tensorrt-rtx@sm_86"]),
         (INT8 | {"percentile": 99.9}, ["onnxruntime@cpu", "tensorrt-rtx@sm_75"]),
+        (
+            INT8 | MODELOPT | {"method": "entropy", "sensitivity": 4},
+            ["onnxruntime@cpu", "tensorrt-rtx@sm_86"],
+        ),
+        (MODELOPT | {"kind": "bf16", "op_types": ["Conv"]}, ["tensorrt-rtx@sm_89"]),
+        (FP8, ["tensorrt-rtx@sm_89", "tensorrt-rtx@sm_120"]),
+        (FP8 | {"method": "entropy", "op_types": ["MatMul"]}, ["tensorrt-rtx@sm_89"]),
+        ({"kind": "int4"}, ["onnxruntime@cpu", "tensorrt-rtx@sm_86"]),
+        ({"kind": "int4", "block_size": 32, "method": "rtn"}, ["tensorrt-rtx@sm_89"]),
+        ({"kind": "int4", "method": "awq-clip", "calibration": DATA}, ["tensorrt-rtx@sm_89"]),
     ],
 )
 def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list[str]) -> None:
@@ -53,6 +65,25 @@ def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list
         ),
         ({"kind": "bf16"}, "tensorrt-rtx@sm_75", "precision_not_on_architecture"),
         ({"kind": "bf16"}, "onnxruntime@cpu", "precision_not_on_architecture"),
+        (MODELOPT | {"kind": "int8"}, "onnxruntime@cpu", "calibration_missing"),
+        ({"kind": "fp8"}, "tensorrt-rtx@sm_89", "calibration_missing"),
+        ({"kind": "int4", "method": "awq-lite"}, "tensorrt-rtx@sm_89", "calibration_missing"),
+        (FP8, "tensorrt-rtx@sm_86", "precision_not_on_architecture"),
+        (FP8, "tensorrt-rtx@sm_75", "precision_not_on_architecture"),
+        (FP8, "onnxruntime@cpu", "precision_not_on_architecture"),
+        ({"kind": "int4"}, "tensorrt-rtx@sm_75", "precision_not_on_architecture"),
+        (FP8 | {"tool": "onnxruntime"}, "tensorrt-rtx@sm_89", "precision_tool"),
+        ({"kind": "int4", "tool": "enginefarm"}, "tensorrt-rtx@sm_89", "precision_tool"),
+        (INT8 | MODELOPT | {"method": "percentile"}, "onnxruntime@cpu", "precision_method"),
+        (INT8 | {"method": "rtn"}, "onnxruntime@cpu", "precision_method"),
+        ({"kind": "int4", "method": "minmax"}, "tensorrt-rtx@sm_89", "precision_method"),
+        (FP8 | {"op_types": ["MaxPool"]}, "tensorrt-rtx@sm_89", "precision_operator"),
+        ({"kind": "int4", "op_types": ["Conv"]}, "onnxruntime@cpu", "precision_operator"),
+        (INT8 | MODELOPT | {"per_channel": True}, "onnxruntime@cpu", "precision_option_unused"),
+        (INT8 | MODELOPT | {"percentile": 99.9}, "onnxruntime@cpu", "precision_option_unused"),
+        (INT8 | {"block_size": 32}, "onnxruntime@cpu", "precision_option_unused"),
+        (FP8 | {"sensitivity": True}, "tensorrt-rtx@sm_89", "precision_option_unused"),
+        ({"kind": "fp16", "block_size": 32}, "onnxruntime@cpu", "precision_option_unused"),
     ],
 )
 def test_what_cannot_be_had_is_refused_by_a_code(
@@ -76,7 +107,7 @@ def test_one_target_without_it_refuses_the_build_and_is_named() -> None:
     assert refused.value.context["target"] == "tensorrt-rtx@sm_75"
 
 
-@pytest.mark.parametrize("wrong", ["int4", "INT8", "", None])
+@pytest.mark.parametrize("wrong", ["int2", "INT8", "", None])
 def test_a_kind_that_there_is_not_is_refused_by_the_words(wrong: object) -> None:
     with pytest.raises(ValueError, match="precision"):
         spec({"kind": wrong})

@@ -49,6 +49,9 @@ def test_one_calibration_serves_every_target_of_a_model() -> None:
         {"given": precise(precision=INT8 | {"op_types": ["Conv"]})},
         {"given": precise(precision=INT8 | {"exclude": ["head*"]})},
         {"given": precise(precision=INT8 | {"samples": 64})},
+        {"given": precise(precision=INT8 | {"tool": "modelopt"})},
+        {"given": precise(precision=INT8 | {"kind": "fp8"})},
+        {"given": precise(precision=INT8 | {"kind": "int4"})},
     ],
     ids=str,
 )
@@ -86,3 +89,23 @@ def test_rules_of_another_version_are_another_calibration(monkeypatch: pytest.Mo
     before = key(Stage.CALIBRATE, precise())
     monkeypatch.setattr("tasks.recipe.PRECISION_RULES", 99)
     assert key(Stage.CALIBRATE, precise()) != before
+
+
+INT4: dict[str, Any] = {"kind": "int4"}
+
+
+def test_blocks_and_methods_of_int4_are_in_its_key_and_the_defaults_are_written_out() -> None:
+    mine = key(Stage.CALIBRATE, precise(precision=INT4))
+    written = {"method": "rtn", "block_size": 128, "tool": "modelopt", "op_types": ["Gemm"]}
+    assert key(Stage.CALIBRATE, precise(precision=INT4 | written)) != mine
+    written["op_types"] = ["MatMul", "Gemm"]
+    assert key(Stage.CALIBRATE, precise(precision=INT4 | written)) == mine
+    for change in ({"block_size": 32}, {"method": "awq-lite"}):
+        assert key(Stage.CALIBRATE, precise(precision=INT4 | change)) != mine
+
+
+def test_modelopts_recipe_says_nothing_that_it_does_not_listen_to() -> None:
+    asked = precise(precision=INT8 | {"tool": "modelopt"}).precision.recipe
+    assert asked["method"] == "minmax"
+    assert asked["op_types"] == []
+    assert not {"per_channel", "percentile", "block_size"} & set(asked)

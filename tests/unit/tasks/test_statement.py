@@ -165,6 +165,13 @@ def test_a_precision_is_told_with_its_recipe_its_tool_its_data_and_the_file_it_g
     assert "precision" not in definition(FACTS)["externalParameters"]
 
 
+def test_a_cast_by_another_tool_names_it_with_all_of_its_version() -> None:
+    asked = {"kind": "fp16", "tool": "modelopt", "calibration": None}
+    recipe = {"precision": asked, "tool_version": "0.47.0+onnx1.21.0"}
+    sources = definition(replace(FACTS, precision_recipe=recipe))["resolvedDependencies"]
+    assert {"uri": "pkg:generic/modelopt@0.47.0+onnx1.21.0"} in sources
+
+
 def test_a_cast_by_the_farm_itself_names_no_other_tool() -> None:
     asked = {"kind": "fp16", "tool": "enginefarm", "calibration": None}
     recipe = {"precision": asked, "tool_version": "1.32.0"}

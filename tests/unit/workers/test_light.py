@@ -15,6 +15,7 @@ HEAVY = {
     # The modules that own a runtime; only a child imports them.
     "workers.backends.graph",
     "workers.backends.onnxruntime",
+    "workers.backends.ort_device",
     "workers.checking.activations",
     "workers.checking.trials",
     "workers.checking.whole",

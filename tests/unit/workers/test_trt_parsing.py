@@ -85,6 +85,23 @@ class Parser:
             "invalid_graph",
             "cannot read the model. It says: The graph is empty",
         ),
+        (
+            ParserError(
+                "INVALID_NODE",
+                "",
+                words="Assertion failed: ctx->getOpsetVersion() >= 7: Pre-opset 7 broadcasting is"
+                " unsupported in this version of the ONNX parser",
+            ),
+            False,
+            "unsupported_opset",
+            "Pre-opset 7 broadcasting is unsupported",
+        ),
+        (
+            ParserError("UNSUPPORTED_NODE", "", words="a word that no row knows"),
+            False,
+            "unsupported_operator",
+            "It says: a word that no row knows",
+        ),
         (ParserError("SOMETHING_NEW", "Conv"), True, "parser_refused", "cannot take operator Conv"),
         (
             ParserError("UNSUPPORTED_NODE", "Conv", words="false"),

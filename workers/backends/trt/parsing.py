@@ -86,7 +86,7 @@ def _finding(kind: _Complaint, label: str, *, known: bool) -> Finding:
         message = f"{label} cannot take operator {kind.operator} as it is used here."
     else:
         message = f"{label} cannot read the model."
-    if told and code != "unsupported_operator":
+    if told and not (code == "unsupported_operator" and kind.operator):
         message += f" It says: {shorten(text, 300)}"
     found = error_finding(code, message, fix=row.fix if row else _FIX)
     return at_nodes(found, kind.nodes, kind.operator)

@@ -51,7 +51,26 @@ def _with_types(model: onnx.ModelProto) -> onnx.ModelProto:
         for row in typed.graph.initializer
         if row.name not in told
     )
+    typed.graph.value_info.extend(_of_branches(typed.graph))
     return typed
+
+
+def _of_branches(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Return the types of what stands in branches: the inliner looks for them in the outer graph.
+
+    Of a name that two branches have with two types nothing is said.
+    """
+    outside = {row.name for row in (*graph.value_info, *graph.input, *graph.output)}
+    found: dict[str, set[bytes]] = {}
+    for inner in (each for node in graph.node for each in inner_graphs(node)):
+        for row in (*inner.value_info, *inner.input, *_of_branches(inner)):
+            if row.name not in outside:
+                found.setdefault(row.name, set()).add(row.SerializeToString(deterministic=True))
+    return [
+        onnx.ValueInfoProto.FromString(next(iter(rows)))
+        for rows in found.values()
+        if len(rows) == 1
+    ]
 
 
 def _say_defaults(graph: onnx.GraphProto, operators: set[str], opset: int) -> None:

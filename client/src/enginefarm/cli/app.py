@@ -8,6 +8,7 @@ No command prints a traceback: an error is three sentences on stderr and an exit
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from enginefarm.cli import (
     models,
     report,
     run_engine,
+    search,
     submit,
     timing_cache,
     trust,
@@ -36,7 +38,9 @@ from enginefarm.cli.exit_codes import ExitCode, exit_code_of
 from enginefarm.cli.output import let_every_letter_out, print_error, say
 from enginefarm.cli.settings import read_settings, wants_traceback
 from enginefarm.errors import FarmError, InvalidRequest
+from enginefarm.nearest import did_you_mean
 
+_NO_COMMAND = re.compile(r"No such command '(?P<name>[^']*)'.*", re.DOTALL)
 app = typer.Typer(
     name="enginefarm",
     help="Submit models to an engine farm; fetch signed inference engines by hash, verify and "
@@ -61,6 +65,7 @@ app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)
 app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
+app.add_typer(search.app, name="search")
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
 app.add_typer(timing_cache.app, name="timing-cache")
@@ -125,6 +130,15 @@ def _usage(error: typer.TyperException) -> FarmError:
     said = error.format_message().strip().replace(": Value error, ", ": ")
     where = getattr(error, "ctx", None)
     command = "enginefarm" if where is None else where.command_path
+    wrong = _NO_COMMAND.fullmatch(said.rstrip("."))
+    if wrong is not None:
+        known = getattr(getattr(where, "command", None), "commands", {})
+        guess = did_you_mean(wrong["name"][:80], known)
+        return InvalidRequest(
+            f"There is no command {wrong['name'][:80]!r}.",
+            code="usage",
+            fix=f"{guess} See what there is with: {command} --help",
+        )
     return InvalidRequest(
         said if said.endswith(("?", "!")) else f"{said.rstrip('.')}.",
         code="usage",

@@ -29,13 +29,22 @@ from enginefarm.target import Target
 
 _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
 _BARE = re.compile(r"^[0-9a-fA-F]{64}$")
+_LISTS = frozenset({"benchmark.batches"})
+"""Options that take several values, with commas between them."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 Value = TypeVar("Value")
 
 
 def targets(texts: Iterable[str]) -> list[Target]:
     """Read ``backend@arch``, several also in one text, separated by commas."""
-    return [Target.parse(part.strip()) for text in texts for part in text.split(",")]
+    read: list[Target] = []
+    for text in texts:
+        for part in text.split(","):
+            target = Target.parse(part.strip())
+            if target in read:
+                raise _twice("--target", str(target))
+            read.append(target)
+    return read
 
 
 def profiles(texts: Iterable[str]) -> list[Profile]:
@@ -77,8 +86,13 @@ def options(texts: Iterable[str]) -> dict[str, JsonValue]:
             raise refusal("--option", path, "compile.optimization_level=3")
         group = read.setdefault(stage, {})
         if isinstance(group, dict):
-            group[name] = value
+            group[name] = _listed(value) if path in _LISTS else value
     return read
+
+
+def _listed(value: JsonValue) -> list[JsonValue]:
+    """Return ``1,2,4`` as a list; a single value is one, too."""
+    return [_scalar(part.strip()) for part in str(value).split(",")]
 
 
 def repairs(
@@ -102,8 +116,17 @@ def repairs(
 
 def synthetic(texts: Iterable[str]) -> dict[str, JsonValue]:
     """Read ``name=value`` or ``name=low:high``, both ends included."""
-    pairs = _pairs("--synthetic", texts, "ids=0:30521 or sr=16000", _synthetic)
-    return dict(pairs)
+    example = "ids=0:30521 or sr=16000"
+    apart = [part for text in texts for part in _apart("--synthetic", text, example)]
+    return dict(_pairs("--synthetic", apart, example, _synthetic))
+
+
+def _apart(flag: str, text: str, example: str) -> list[str]:
+    """Refuse several inputs in one text: names may have commas, so nothing is guessed."""
+    if re.search(r",[^=,]+=", text):
+        why = "One text is for one input; names of inputs may have commas."
+        raise refusal(flag, text, f"{example}, and {flag} again for the next input", why=why)
+    return [text]
 
 
 def made_up(texts: Iterable[str]) -> dict[str, SyntheticInput]:
@@ -136,6 +159,19 @@ def seconds(text: str, flag: str = "--wait-for-node") -> int:
     match = _DURATION.match(text.strip())
     if match is None:
         raise refusal(flag, text, "90, 10m, 2h or 1d")
+    return _in_seconds(match)
+
+
+def age(text: str, flag: str) -> int:
+    """Read a duration that must have its unit: ``30`` may be meant as days, and is seconds."""
+    match = _DURATION.match(text.strip())
+    if match is None or not match["unit"]:
+        bare = None if match is None else f"{match['count']} could be seconds or days."
+        raise refusal(flag, text, "30d, 12h, 10m or 90s", why=bare or "")
+    return _in_seconds(match)
+
+
+def _in_seconds(match: re.Match[str]) -> int:
     return int(match["count"]) * _SECONDS[match["unit"]]
 
 
@@ -159,6 +195,7 @@ def repair_texts(asked: RepairOptions) -> list[str]:
     words += [f"--allow {each}" for each in asked.allow]
     words += ["--option repair.prune_unused=true"] if asked.prune_unused else []
     words += ["--option repair.drop_defaults=true"] if asked.drop_defaults else []
+    words += ["--option repair.narrow_int64=true"] if asked.narrow_int64 else []
     kept = ",".join(asked.keep_outputs)
     words += [f"--option repair.keep_outputs={kept}"] if kept else []
     return words + (["--option repair.mode=none"] if asked.mode is RepairMode.NONE else [])
@@ -233,10 +270,11 @@ def _of_input(name: str, error: InvalidRequest) -> InvalidRequest:
     )
 
 
-def refusal(flag: str, text: str, example: str) -> InvalidRequest:
+def refusal(flag: str, text: str, example: str, why: str = "") -> InvalidRequest:
     """Return the error of what cannot be read, with the way to write it."""
     return InvalidRequest(
         f"{flag} {text[:80]!r} cannot be read.",
         code="invalid_argument",
+        why=why,
         fix=f"Write it like {example}.",
     )

@@ -77,7 +77,7 @@ def prune(
     done = make_smaller(
         BlobCache(cache or settings_of(ctx).cache),
         keep_bytes=None if keep_bytes is None else _bytes(keep_bytes),
-        older_than_s=None if older_than is None else arguments.seconds(older_than, "--older-than"),
+        older_than_s=None if older_than is None else arguments.age(older_than, "--older-than"),
     )
     if as_json:
         print_json(

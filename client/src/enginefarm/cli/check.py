@@ -33,11 +33,11 @@ from enginefarm.cli.output import (
 )
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.client import FarmClient
-from enginefarm.client.local_model import require_model_file
+from enginefarm.client.local_model import files_beside, require_model_file
 from enginefarm.counted import counted
 from enginefarm.errors import FarmError, InvalidRequest
-from enginefarm.finding import Finding, Severity, error_finding, warning_finding
-from enginefarm.preflight.alternatives import other_targets
+from enginefarm.finding import Finding, Severity, error_finding
+from enginefarm.preflight.alternatives import other_targets, without_refused
 from enginefarm.preflight.check import check as by_rules
 from enginefarm.preflight.check import facts_or_finding, ordered, stops
 from enginefarm.preflight.subject import Subject
@@ -150,6 +150,11 @@ def check_here(path: Path, targets: Sequence[Target], spec: BuildSpec) -> dict[s
     facts = facts_or_finding(path)
     if isinstance(facts, Finding):
         return {str(target): [facts] for target in targets}
+    try:
+        files_beside(path, facts.scan)
+    except FarmError as refused:
+        said = error_finding(refused.code, refused.message, why=refused.why, fix=refused.fix)
+        return {str(target): [said] for target in targets}
     seen = look_at_weights(path, facts)
     found = {}
     for target in targets:
@@ -166,9 +171,10 @@ def _without_code(target: Target) -> list[Finding]:
     if target.backend not in NOT_IN_THIS_VERSION:
         return []
     return [
-        warning_finding(
+        error_finding(
             "backend_not_in_version",
-            f"No node of this version builds {target.backend}; only the rules speak of it.",
+            f"No node of this version builds {target.backend}.",
+            why="What else is said of it is said by the rules alone.",
             fix="Ask for another backend to have an engine.",
         )
     ]
@@ -206,7 +212,8 @@ def _found(build: BuildView) -> Found:
         told = found[str(target.target)]
         if target.state is not JobState.SUCCEEDED and not stops(told):
             told.append(_not_finished(target.state))
-    return found
+    refused = {name for name, told in found.items() if stops(told)}
+    return {name: without_refused(told, refused) for name, told in found.items()}
 
 
 def _not_finished(state: JobState) -> Finding:

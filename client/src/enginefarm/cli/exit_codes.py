@@ -62,6 +62,7 @@ _BY_CODE = {
     "invalid_argument": ExitCode.USAGE,
     "invalid_digest": ExitCode.USAGE,
     "invalid_target": ExitCode.USAGE,
+    "invalid_url": ExitCode.USAGE,
     "named_twice": ExitCode.USAGE,
     "profile_syntax": ExitCode.USAGE,
     "usage": ExitCode.USAGE,
@@ -77,6 +78,7 @@ _BY_CODE = {
     "extra_missing": ExitCode.THIS_MACHINE,
     "gpu_differs": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
+    "target_not_run_here": ExitCode.THIS_MACHINE,
 }
 BY_FAMILY: dict[type[FarmError], ExitCode] = {
     errors.FarmError: ExitCode.UNEXPECTED,

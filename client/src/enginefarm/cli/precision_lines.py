@@ -51,6 +51,7 @@ def _tool(recipe: PrecisionRecipe) -> str:
     if recipe.method is None:
         return str(recipe.tool)
     upto = f" {recipe.percentile:g}" if recipe.percentile is not None else ""
+    upto += f" in blocks of {recipe.block_size}" if recipe.block_size is not None else ""
     return f"{recipe.tool} {recipe.tool_version}, {recipe.method}{upto}"
 
 

@@ -12,6 +12,7 @@ from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.layer_lines import layer_notes, layers_grid
+from enginefarm.cli.measuring_lines import device_grid, shapes_of, trust_lines
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.precision_lines import precision_line, precision_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
@@ -140,6 +141,8 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
         yield _metric(told.accuracy.metric)
     if told.latency:
         yield _latency(told.latency)
+    if any(row.device is not None for row in told.latency):
+        yield device_grid(told.latency)
 
 
 def _gates(verdicts: list[GateVerdict]) -> Grid:
@@ -195,7 +198,7 @@ def _latency(rows: list[LatencyReport]) -> Grid:
     numbers = tuple(Column(name, right=True) for name in names)
     grid = Grid((Column("shapes", free=True, head=True), *numbers))
     for row in rows:
-        shapes = ", ".join(f"{name} {'x'.join(map(str, it))}" for name, it in row.shapes.items())
+        shapes = shapes_of(row)
         times, mark = row.end_to_end_ms, NOISY if is_noisy(row) else ""
         all_of = (times.p50, times.p90, times.p95, times.p99, times.min, times.max)
         shown = (f"{mark}{each:.2f} ms" for each in all_of)
@@ -216,6 +219,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
     for row in told.latency:
         if is_noisy(row):
             yield f"{NOISY} not to be relied on: {noise(row)}"
+        yield from trust_lines(row)
     yield from (f"warning   {each}" for each in told.compile.warnings)
 
 

@@ -54,6 +54,7 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+            lines += _left(build, target)
         lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
         if artifact is not None:
@@ -69,6 +70,13 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     if not artifacts and any(target.artifact for target in build.targets):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
+
+
+def _left(build: BuildView, target: TargetView) -> list[str]:
+    """Return which repairs a failed target did not get, and why: one of them may be the cure."""
+    jobs = [job for job in build.jobs if job.target == target.target]
+    told = [said for job in jobs for said in job.repairs_left]
+    return [f"{target.target}: repair not done, {clean(said)}" for said in told]
 
 
 def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
@@ -142,7 +150,8 @@ def noise(latency: LatencyReport) -> str:
 
 def _doubts(latency: LatencyReport) -> list[str]:
     # What the inputs were is a fact like others, and no doubt.
-    return [note for note in latency.notes if not note.startswith("inputs: ")]
+    notes = [note for note in latency.notes if not note.startswith("inputs: ")]
+    return notes + (latency.trust.tainted if latency.trust is not None else [])
 
 
 def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -15,6 +16,8 @@ from enginefarm.cli.display import upload_progress
 from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.precision_lines import precision_asked
+from enginefarm.cli.search import begin
+from enginefarm.cli.search_arguments import AUTO, asked_kind, searched, space_asked, valid_search
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
@@ -22,7 +25,6 @@ from enginefarm.client import FarmClient
 from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
 from enginefarm.plan_views import PlannedTarget
-from enginefarm.precision import PrecisionKind
 from enginefarm.spec import BuildSpec, Unmeasured
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
@@ -43,8 +45,11 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     synthetic: options.Synthetic = None,
     evaluation: options.Evaluation = None,
     metric: options.Metric = None,
-    precision: options.Kind = PrecisionKind.AS_IS,
+    precision: options.Kind = "as-is",
     calibration: options.Calibration = None,
+    require: options.Required = None,
+    prefer: options.Preferred = None,
+    budget: options.Budget = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -57,17 +62,66 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked = _built(target, profile) | _rewritten(option, fix, allow, precision)
-    asked = trtexec_arguments.added(asked, trtexec or [])
+    asked = _built(target, profile)
+    more, space = _rewritten(option, fix, allow, precision)
+    search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
+    asked = trtexec_arguments.added(asked | more, trtexec or [])
     asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
     asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
-    _refuse_early(asked, model, [evaluation, calibration])
+    way = _Way(dry_run, explain, idempotency_key, watch, as_json)
+    _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """What is sent, each a file or the digest of what the farm has."""
+
+    model: str
+    name: str | None
+    evaluation: str | None
+    calibration: str | None
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How it is asked for, and what is told."""
+
+    dry_run: bool
+    explain: bool
+    key: str | None
+    watch: bool
+    as_json: bool
+
+
+def _send(
+    ctx: typer.Context,
+    asked: dict[str, JsonValue],
+    search: dict[str, JsonValue] | None,
+    files: _Files,
+    way: _Way,
+) -> None:
+    _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
-        asked |= _sent(farm, model, name, evaluation, settings_of(ctx).cache)
-        spec = valid_spec(asked | _calibrated(farm, asked, calibration))
-        if dry_run or explain:
-            return _plan(farm, spec, explain=explain, as_json=as_json)
-        return _ask(farm, spec, idempotency_key, watch=watch, as_json=as_json)
+        asked |= _sent(farm, files.model, files.name, files.evaluation, settings_of(ctx).cache)
+        if search is not None:
+            return _search(farm, asked, search, files.calibration, way)
+        spec = valid_spec(asked | _calibrated(farm, asked, files.calibration))
+        if way.dry_run or way.explain:
+            return _plan(farm, spec, explain=way.explain, as_json=way.as_json)
+        return _ask(farm, spec, way.key, watch=way.watch, as_json=way.as_json)
+
+
+def _search(
+    farm: FarmClient,
+    asked: dict[str, JsonValue],
+    search: dict[str, JsonValue],
+    calibration: str | None,
+    way: _Way,
+) -> None:
+    with told_if_interrupted("no search was begun"):
+        data = _dataset(farm, calibration)
+    spec = valid_search({"build": asked, "calibration": data} | search)
+    begin(farm, spec, way.key, as_json=way.as_json)
 
 
 def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
@@ -89,15 +143,18 @@ def _circumstances(
 
 
 def _rewritten(
-    option: list[str] | None,
-    fix: list[str] | None,
-    allow: list[str] | None,
-    kind: PrecisionKind,
-) -> dict[str, JsonValue]:
-    """Return the options by stage, and the precision, of which the finer ones stand among them."""
+    option: list[str] | None, fix: list[str] | None, allow: list[str] | None, kind: str
+) -> tuple[dict[str, JsonValue], JsonValue]:
+    """Return the options by stage and the precision, and the space of a search if one is asked for.
+
+    What is finer stands among the options.
+    """
     given = arguments.options(option or [])
-    precision = precision_asked(kind, given.pop("precision", {}))
-    return {"options": arguments.repairs(given, fix or [], allow or []), "precision": precision}
+    finer = given.pop("precision", {})
+    rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
+    if kind == AUTO:
+        return rewritten, space_asked(finer)
+    return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None
 
 
 def _calibrated(
@@ -111,9 +168,15 @@ def _calibrated(
         return {"precision": {**precision, "calibration": _dataset(farm, calibration)}}
 
 
-def _refuse_early(asked: dict[str, JsonValue], model: str, datasets: Sequence[str | None]) -> None:
+def _refuse_early(
+    asked: dict[str, JsonValue],
+    search: dict[str, JsonValue] | None,
+    model: str,
+    datasets: Sequence[str | None],
+) -> None:
     """Tell what is misspelt, and which file is not here, before a long upload and not after."""
-    valid_spec({"model": f"sha256:{'0' * 64}", **asked})
+    build: dict[str, JsonValue] = {"model": f"sha256:{'0' * 64}", **asked}
+    valid_spec(build) if search is None else valid_search({"build": build} | search)
     for dataset in datasets:
         if dataset is not None and not arguments.is_reference(dataset):
             require_npz(Path(dataset))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from enginefarm.precision import PrecisionKind
+from enginefarm.search import Prefer
 from enginefarm.spec import Unmeasured
 
 _MANY = "Repeatable."
@@ -81,17 +81,35 @@ Metric = Annotated[
     ),
 ]
 Kind = Annotated[
-    PrecisionKind,
+    str,
     typer.Option(
         "--precision",
-        metavar="as-is|fp16|bf16|int8",
-        help="What the engine computes with; finer with --option precision.method=entropy.",
+        metavar="as-is|fp16|bf16|int8|fp8|int4|auto",
+        help="What the engine computes with; finer with --option precision.method=entropy. auto: "
+        "search for the best that meets --require, and follow the search to its end.",
     ),
+]
+Required = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="BOUND", help=f"What a search has to reach: 'cosine>=0.99'; see --gate. {_MANY}"
+    ),
+]
+Preferred = Annotated[
+    Prefer | None,
+    typer.Option(
+        metavar="latency|size|memory|accuracy",
+        help="What decides among those that reach it; latency where it is measured, else size.",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER,TIME", help="How much a search may try: 12, 30m or 12,30m."),
 ]
 Calibration = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE|DIGEST", help="An .npz file to take int8 ranges from, or a dataset's digest."
+        metavar="FILE|DIGEST", help="An .npz file to take ranges from, or a dataset's digest."
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]

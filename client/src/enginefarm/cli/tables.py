@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from enginefarm.cli.figures import size, tensor
@@ -76,12 +76,23 @@ def nodes_table(nodes: Iterable[NodeView]) -> Grid:
     """Return the nodes."""
     grid = _grid("node!", "state!", "machine~", "backends~", "running~", "seen", "note~")
     for node in nodes:
+        gpus = [str(each["name"]) for each in node.devices if each["arch"] != "cpu"]
         machine = f"{counted(node.cores, 'core')}, {size(node.memory_bytes)}, {node.cpu}"
+        machine = ", ".join([machine, *gpus])
         backends = ", ".join(f"{each.name} {each.version}" for each in node.backends)
         running = ", ".join(node.running) or NONE
         row = (node.name, str(node.state), machine, backends, running, when(node.last_seen_at))
-        grid.add(*row, node.note or "")
+        grid.add(*row, "\n".join(_notes(node)))
     return grid
+
+
+def _notes(node: NodeView) -> Iterator[str]:
+    """Yield why a node takes no work, and why each of its GPUs that is out does not."""
+    if node.note:
+        yield node.note
+    for each in node.devices:
+        if each.get("fault"):
+            yield f"{each['uuid']} is out: {each['fault']}"
 
 
 def targets_table(targets: Iterable[TargetAvailability]) -> Grid:

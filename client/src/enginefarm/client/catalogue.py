@@ -11,6 +11,7 @@ from typing import IO
 
 import httpx
 
+from enginefarm.calibration_cache import HEAD_BYTES, refuse_calibration_cache
 from enginefarm.client.local_model import LocalModel, read_local_model
 from enginefarm.client.resumable import Resumable, Sent
 from enginefarm.client.transport import Transport
@@ -120,7 +121,7 @@ def require_npz(path: Path) -> None:
     """Refuse what cannot be a dataset, before anything is sent.
 
     Raises:
-        InvalidDataset: ``dataset_missing``, ``dataset_not_npz``.
+        InvalidDataset: ``dataset_missing``, ``dataset_not_npz``, ``calibration_cache``.
     """
     if not path.is_file():
         raise InvalidDataset(
@@ -128,6 +129,8 @@ def require_npz(path: Path) -> None:
             code="dataset_missing",
             fix="Name an .npz file, or the sha256: digest of a dataset that the farm has.",
         )
+    with path.open("rb") as stream:
+        refuse_calibration_cache(stream.read(HEAD_BYTES))
     if not zipfile.is_zipfile(path):
         raise InvalidDataset(
             f"{path} is not an .npz file.",

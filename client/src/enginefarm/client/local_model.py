@@ -13,7 +13,7 @@ from pathlib import Path
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidModel
-from enginefarm.model_file import check_external, scan_model
+from enginefarm.model_file import ModelScan, check_external, scan_model
 
 MODEL_FILE = "model.onnx"
 _CHUNK = 1 << 20
@@ -53,16 +53,7 @@ def read_local_model(path: Path, hashed: Hashed | None = None) -> LocalModel:
         InvalidModel: the file is no model, or its external data is missing, short or elsewhere.
     """
     require_model_file(path)
-    scan = scan_model(path)
-    locations = sorted({reference.location for reference in scan.external})
-    beside = {
-        location: path.parent / location
-        for location in locations
-        if Path(location).name == location and (path.parent / location).is_file()
-    }
-    check_external(scan, {name: file.stat().st_size for name, file in beside.items()})
-    for name, file in beside.items():
-        _require_inside(name, file, path.parent)
+    beside = files_beside(path, scan_model(path))
     counter = _Counter(hashed, sum(file.stat().st_size for file in (path, *beside.values())))
     main = counter.hashed(MODEL_FILE, path)
     external = tuple(counter.hashed(name, file) for name, file in beside.items())
@@ -76,6 +67,25 @@ def read_local_model(path: Path, hashed: Hashed | None = None) -> LocalModel:
         main=main,
         external=external,
     )
+
+
+def files_beside(path: Path, scan: ModelScan) -> dict[str, Path]:
+    """Return the files of a model's external data, by the names that it gives them.
+
+    Raises:
+        InvalidModel: they are missing, short or elsewhere, as :func:`check_external` says; a link
+            leads out of the model's folder (code ``external_path_escapes``).
+    """
+    locations = sorted({reference.location for reference in scan.external})
+    beside = {
+        location: path.parent / location
+        for location in locations
+        if Path(location).name == location and (path.parent / location).is_file()
+    }
+    check_external(scan, {name: file.stat().st_size for name, file in beside.items()})
+    for name, file in beside.items():
+        _require_inside(name, file, path.parent)
+    return beside
 
 
 def require_model_file(path: Path) -> None:

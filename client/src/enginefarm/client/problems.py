@@ -95,6 +95,7 @@ def invalid_url(url: str) -> FarmError:
     return InvalidRequest(
         f"{url[:200]!r} is not a farm's address.",
         code="invalid_url",
+        why="It must begin with http:// or https:// and name a host.",
         fix="Write it like http://127.0.0.1:8080.",
     )
 

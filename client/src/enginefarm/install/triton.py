@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from enginefarm.digest import hex_of
 from enginefarm.errors import InvalidRequest
@@ -35,8 +35,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def model_folder(repository: Path, model_name: str) -> Path:
-    """Return where a model lies in a repository: the folder's name is its name for Triton."""
-    return repository / (_UNSAFE.sub("_", model_name).strip("_") or "model")
+    """Return where a model lies in a repository: the folder's name is its name for Triton.
+
+    Of a name that is a path only its last part counts, without ``.onnx``.
+    """
+    last = PurePosixPath(model_name.replace("\\", "/")).name.removesuffix(".onnx")
+    return repository / (_UNSAFE.sub("_", last).strip("_") or "model")
 
 
 def require_triton(config: EngineConfig) -> None:

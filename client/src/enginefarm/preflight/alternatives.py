@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from enginefarm.finding import Finding, note_finding
 from enginefarm.preflight.subject import Room, Subject
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
+
+_NAMED = re.compile(r"[a-z0-9-]+@[a-z0-9_]+")
 
 
 def known_targets() -> Iterator[Target]:
@@ -37,14 +40,32 @@ def other_targets(subject: Subject, others: Iterable[Target] | None = None) -> l
         return []
     served = subject.room.served
     now = [name for name in able if served is not None and name in served]
-    return [
-        note_finding(
-            "other_targets",
-            f"By the rules alone it can be built for {', '.join(able)}.",
-            why="" if served is None else _served(able, now),
-            fix=f"Ask for {' or '.join(now) or 'one of these'}, if that is where it may run.",
-        )
-    ]
+    return [_note(able, "" if served is None else _served(able, now), now)]
+
+
+def without_refused(found: Sequence[Finding], refused: Collection[str]) -> list[Finding]:
+    """Return the findings of a target without a word for other targets that were refused as well.
+
+    The note of each target is by the rules alone; a runtime may have refused what it names.
+    """
+    kept = []
+    for each in found:
+        named = _NAMED.findall(each.message) if each.code == "other_targets" else []
+        able = [name for name in named if name not in refused]
+        if len(able) == len(named):
+            kept.append(each)
+        elif able:
+            kept.append(_note(able, why="", now=[]))
+    return kept
+
+
+def _note(able: list[str], why: str, now: list[str]) -> Finding:
+    return note_finding(
+        "other_targets",
+        f"By the rules alone it can be built for {', '.join(able)}.",
+        why=why,
+        fix=f"Ask for {' or '.join(now) or 'one of these'}, if that is where it may run.",
+    )
 
 
 def _served(able: list[str], now: list[str]) -> str:

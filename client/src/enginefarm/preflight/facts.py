@@ -57,6 +57,8 @@ class NodeFacts:
     outputs: tuple[str, ...]
     attributes: dict[str, Attribute]
     graphs: dict[str, GraphFacts]
+    kinds: tuple[tuple[str, str], ...] = ()
+    """Every attribute with the kind of value that the file says it has: ``int``, ``floats``."""
 
     def given(self, number: int) -> str:
         """Return the name of an input; "" where it is left out."""

@@ -27,7 +27,11 @@ _GRAPH, _FUNCTION = 7, 25
 _NODE, _WEIGHT, _INPUT, _OUTPUT, _VALUE, _SPARSE = 1, 5, 11, 12, 13, 15
 _GRAPH_FIELDS = frozenset({_NODE, _WEIGHT, _INPUT, _OUTPUT, _VALUE, _SPARSE})
 _NODE_FIELDS = frozenset({1, 2, 3, 4, 5, 7})
-_ATTRIBUTE_FIELDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9})
+_ATTRIBUTE_FIELDS = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 20})
+_KINDS = (
+    "undefined", "float", "int", "string", "tensor", "graph", "floats", "ints", "strings",
+    "tensors", "graphs", "sparse_tensor", "sparse_tensors", "type_proto", "type_protos",
+)  # fmt: skip
 _LONG = frozenset({7, 8})
 _OWN_DOMAINS = frozenset({"", "ai.onnx"})
 
@@ -122,9 +126,10 @@ class _Reader:
         label = name or number
         said: dict[str, Attribute] = {}
         graphs: dict[str, GraphFacts] = {}
-        for row in attributes:
-            self._attribute(row, said, graphs, (label, depth, domain))
-        return NodeFacts(label, op, domain, tuple(inputs), tuple(outputs), said, graphs)
+        kinds = [self._attribute(row, said, graphs, (label, depth, domain)) for row in attributes]
+        return NodeFacts(
+            label, op, domain, tuple(inputs), tuple(outputs), said, graphs, tuple(kinds)
+        )
 
     def _attribute(
         self,
@@ -132,9 +137,9 @@ class _Reader:
         said: dict[str, Attribute],
         graphs: dict[str, GraphFacts],
         place: tuple[str, int, str],
-    ) -> None:
+    ) -> tuple[str, str]:
         label, depth, domain = place
-        name, value = "", None
+        name, kind, value = "", 0, None
         inner: Field | None = None
         several: list[int | float | str] = []
         # Forests of other domains keep a hundred thousand numbers in one attribute: not for us.
@@ -146,12 +151,15 @@ class _Reader:
                 inner = row
             elif row.number in {7, 8, 9}:
                 several.extend(self._several(row, _MAX_LISTED - len(several)))
+            elif row.number == 20:  # noqa: PLR2004 - AttributeProto.type
+                kind = require_varint(row)
             else:
                 value = self._single(row)
         if inner is not None:
             graphs[name] = self._graph(inner, depth + 1, f"{label}/{name}/")
         elif value is not None or several:
             said[name] = value if value is not None else tuple(several)  # type: ignore[assignment]  # one kind in each list
+        return name, _KINDS[kind] if kind < len(_KINDS) else "undefined"
 
     def _single(self, row: Field) -> Attribute | None:
         match row.number, row.kind:

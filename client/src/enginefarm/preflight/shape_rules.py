@@ -33,8 +33,8 @@ _SAME = words(
     "ThresholdedRelu Trilu"
 )
 _TOGETHER = words(
-    "Add And Div Equal Greater GreaterOrEqual Less LessOrEqual Max Mean Min Mod Mul Or Pow Sub "
-    "Sum Where Xor"
+    "Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less "
+    "LessOrEqual Max Mean Min Mod Mul Or Pow Sub Sum Where Xor"
 )
 _REDUCED = words(
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
@@ -158,7 +158,9 @@ def _unsqueeze(node: NodeFacts, known: Known) -> _Found:
 def _concat(node: NodeFacts, known: Known) -> _Found:
     shapes = [known.shape(name) for name in node.inputs]
     parts = [shape for shape in shapes if shape is not None]
-    if not parts or len(parts) < len(shapes) or len({len(part) for part in parts}) > 1:
+    if len({len(part) for part in parts}) > 1:
+        raise MisfitError(f"{', '.join(map(shown, parts))} differ in their dimensions")
+    if not parts or len(parts) < len(shapes):
         return []
     axis = at_axis(node.whole("axis", 0), len(parts[0]))
     rests = {(*part[:axis], *part[axis + 1 :]) for part in parts}

@@ -64,6 +64,7 @@ def infer(
     graph: GraphFacts, inputs: Mapping[str, Sequence[int]], opset: int, outer: Known | None = None
 ) -> Known:
     """Follow the given input shapes through a graph; ``outer`` is known around an inner one."""
+    from enginefarm.preflight.shape_ranks import require_ranks
     from enginefarm.preflight.shape_rules import RULES
     from enginefarm.preflight.shape_values import value_of
 
@@ -75,10 +76,10 @@ def infer(
         rule = None if node.domain else RULES.get(node.op)
         if node.op == "Constant" and not node.domain:
             _constant(node, known)
-        if rule is None:
-            continue
         try:
-            found = rule(node, known)
+            if not node.domain:
+                require_ranks(node, known)
+            found = rule(node, known) if rule is not None else ()
         except MisfitError as misfit:
             known.misfits.append(Misfit(node, str(misfit)))
             continue

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from enginefarm.finding import Finding
-from enginefarm.preflight.dtypes import follow_types
+from enginefarm.preflight.dtypes import TypedNode, follow_types, typed_nodes
 from enginefarm.preflight.facts import ModelFacts, TensorFacts
 from enginefarm.preflight.origins import Origins, trace
 from enginefarm.preflight.shapes import Known, infer
@@ -103,9 +103,14 @@ class Subject:
         return [agreed(self.facts.inputs, profile) for profile in self.profiles]
 
     @cached_property
+    def typed_nodes(self) -> tuple[TypedNode, ...]:
+        """Every node with the types of what it reads and makes, of inner graphs, too."""
+        return tuple(typed_nodes(self.facts.graph, self.facts.opset, self.facts.functions))
+
+    @cached_property
     def types(self) -> dict[str, str]:
         """The data type of every tensor of which it is certain."""
-        return follow_types(self.facts.graph)
+        return follow_types(self.facts.graph, self.typed_nodes)
 
     @cached_property
     def constants(self) -> dict[str, TensorFacts]:

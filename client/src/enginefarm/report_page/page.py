@@ -9,6 +9,7 @@ from enginefarm.report import BuildReport
 from enginefarm.report_page import sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
+from enginefarm.report_page.measuring import measuring
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -32,6 +33,23 @@ h2,th,td{border-color:#30363d}dt,.note,figcaption{color:#9198a1}svg text{fill:#9
 
 def render(report: BuildReport) -> bytes:
     """Return the page of a report; the same report gives the same bytes."""
+    return document(
+        f"Report: {report.model_name or report.model} for {report.target}",
+        sections.head(report),
+        sections.gates(report),
+        sections.accuracy(report),
+        layers(report),
+        sections.latency(report),
+        measuring(report),
+        sections.changes(report),
+        sections.findings(report),
+        sections.machines(report),
+        sections.origin(report),
+    )
+
+
+def document(title: str, *parts: Markup) -> bytes:
+    """Return a whole page of these parts; its policy allows nothing but its own style."""
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     head = tag(
@@ -40,19 +58,8 @@ def render(report: BuildReport) -> bytes:
         tag("meta", http_equiv="Content-Security-Policy", content=policy),
         tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name_="referrer", content="no-referrer"),
-        tag("title", f"Report: {report.model_name or report.model} for {report.target}"),
+        tag("title", title),
         tag("style", Markup(STYLE)),
     )
-    body = tag(
-        "body",
-        sections.head(report),
-        sections.gates(report),
-        sections.accuracy(report),
-        layers(report),
-        sections.latency(report),
-        sections.changes(report),
-        sections.findings(report),
-        sections.machines(report),
-        sections.origin(report),
-    )
-    return ("<!doctype html>\n" + tag("html", head, body, lang="en") + "\n").encode()
+    page = tag("html", head, tag("body", *parts), lang="en")
+    return f"<!doctype html>\n{page}\n".encode()

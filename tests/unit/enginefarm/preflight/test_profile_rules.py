@@ -88,6 +88,13 @@ def test_a_name_needs_a_size_that_suits_all_its_places(
     assert all("Profile 1" in each.message for each in found)
 
 
+def test_a_range_in_the_wrong_order_is_no_conflict_of_names_too() -> None:
+    wrong = {"a": span(1, 4), "b": ShapeRange(min=[8], opt=[4], max=[2])}
+    of = subject(["n", "n"], wrong, "tensorrt-rtx@sm_89")
+    assert list(names_that_share_no_size(of)) == []
+    assert "profile_order" in {each.code for each in fit_inputs(of)}
+
+
 def test_a_name_that_means_nothing_stands_in_nobodys_way_where_names_are_only_words() -> None:
     apart = {"a": span(1, 2), "b": span(3, 4)}
     assert list(names_that_share_no_size(subject(["?", "?"], apart, "onnxruntime@cpu"))) == []

@@ -93,6 +93,33 @@ def test_an_operator_inside_a_branch_is_written_out_too(tmp_path: Path) -> None:
     assert np.allclose(ran(found, feeds)[0], wanted[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("op", ["SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss"])
+@pytest.mark.parametrize("read", ["x", "q"])
+@pytest.mark.parametrize("deeper", [False, True])
+def test_a_definition_that_uses_another_is_written_out_in_branches_within_branches(
+    tmp_path: Path, op: str, read: str, *, deeper: bool
+) -> None:
+    """Whether it reads what comes from outside or is made in the branch."""
+    nodes = [helper.make_node("Relu", ["x"], ["q"]), helper.make_node(op, [read, "t"], ["r"])]
+    rest = branch([helper.make_node("ReduceMax", ["x"], ["s"], keepdims=0)], "s")
+    chosen = helper.make_node("If", ["c"], ["z"], then_branch=branch(nodes, "r"), else_branch=rest)
+    if deeper:
+        least = branch([helper.make_node("ReduceMin", ["x"], ["m"], keepdims=0)], "m")
+        chosen = helper.make_node(
+            "If", ["c"], ["z"], then_branch=branch([chosen], "z"), else_branch=least
+        )
+    inputs = [told("x", 3, 5), told("t", 3, dtype=INT64), told("c", dtype=onnx.TensorProto.BOOL)]
+    made = model([chosen], inputs, [told("z")])
+    feeds: dict[str, Array] = {"x": SCORES, "t": LABELS, "c": np.array(True)}
+    wanted = ran(made, feeds)
+
+    found, reports = through(made, tmp_path, NAME)
+
+    assert one(reports, NAME).outcome is Outcome.APPLIED
+    assert "Loss" not in str(found.graph)
+    assert np.allclose(ran(found, feeds)[0], wanted[0], rtol=1e-6)
+
+
 def test_what_the_compiler_has_itself_stays(tmp_path: Path) -> None:
     made = window()  # TensorRT-RTX has windows; TensorRT has none
     found, reports = through(made, tmp_path, NAME)

@@ -255,7 +255,12 @@ def test_the_farm_names_exactly_the_passes_that_a_node_has() -> None:
     assert {row.name for row in REPAIRS} == set(PASSES)
     assert len({row.name for row in REPAIRS}) == len(REPAIRS)
     everything = RepairOptions.model_validate(
-        {"fix_inputs": {"x": {"value": 1}}, "allow": ["restore-float"], "prune_unused": True}
+        {
+            "fix_inputs": {"x": {"value": 1}},
+            "allow": ["restore-float"],
+            "prune_unused": True,
+            "narrow_int64": True,
+        }
     )
     assert [row.name for row in passes_for("tensorrt-rtx", everything)] == [
         row.name for row in REPAIRS
@@ -265,5 +270,5 @@ def test_the_farm_names_exactly_the_passes_that_a_node_has() -> None:
 
 def test_what_is_not_asked_for_is_not_tried() -> None:
     asked = {row.name for row in REPAIRS if row.asked}
-    assert asked == {"fix-inputs", "restore-float", "prune-unused"}
+    assert asked == {"fix-inputs", "narrow-int64", "restore-float", "prune-unused"}
     assert not asked & {row.name for row in passes_for("tensorrt-rtx", RepairOptions())}

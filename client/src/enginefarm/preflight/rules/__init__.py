@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enginefarm.preflight.rules import (
+    agreement,
     branches,
     interface,
     machine,
@@ -12,6 +13,7 @@ from enginefarm.preflight.rules import (
     precision,
     profiles,
     quantization,
+    schemas,
     sizes,
     uses,
     versions,
@@ -22,6 +24,8 @@ from enginefarm.preflight.subject import Rule
 RULES: tuple[Rule, ...] = (
     *versions.RULES,
     *operators.RULES,
+    *schemas.RULES,
+    *agreement.RULES,
     *uses.RULES,
     *number_types.RULES,
     *precision.RULES,

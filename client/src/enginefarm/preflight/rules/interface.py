@@ -116,6 +116,8 @@ def _follow(graph: GraphFacts, outside: set[str], late: list[str], never: list[s
             own = {row.name for row in inner.inputs} | set(inner.weights)
             _follow(inner, known | own, late, never)
         known.update(node.outputs)
+    gone = [row.name for row in graph.outputs if graph.depth and row.name not in known]
+    never += gone
 
 
 RULES: tuple[Rule, ...] = (overridable_weights, shape_inputs, nothing_to_run, wiring)

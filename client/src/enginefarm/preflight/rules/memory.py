@@ -16,6 +16,7 @@ _SURELY = 0.7
 """The share of an estimate that is certain: what was measured lay above it in every case."""
 _WORTH_A_WORD = 2 * GIB
 _SMALLER = "Reduce the profile's max, or use a node (or a limit) with more memory."
+_ROOMY = "Nothing, if the nodes give a job that much; else a smaller max of the profile."
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def _measured_note(room: Room) -> Iterator[Finding]:
             why="Another node has more, and gets it.",
         )
     elif most.peak_bytes > _WORTH_A_WORD:
-        yield note_finding("memory_estimate", f"To {most.stage} it takes {_taken(most)}.")
+        message = f"To {most.stage} it takes {_taken(most)}."
+        yield note_finding("memory_estimate", message, fix=_ROOMY)
 
 
 def _taken(measured: Measured) -> str:
@@ -145,7 +147,12 @@ def _estimated(subject: Subject, there: int | None) -> Iterator[Finding]:
             fix=_SMALLER,
         )
     elif here is None and needed > _WORTH_A_WORD:
-        yield note_finding("memory_estimate", f"The build will need about {_gib(needed)}.", why=why)
+        yield note_finding(
+            "memory_estimate",
+            f"The build will need about {_gib(needed)}.",
+            why=why,
+            fix=_ROOMY,
+        )
 
 
 def needs_more_than_here(subject: Subject) -> bool:

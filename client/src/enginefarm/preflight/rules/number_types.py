@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.finding import Finding, at_nodes, at_tensors, error_finding, note_finding
+from enginefarm.finding import Finding, at_nodes, at_tensors, note_finding
 from enginefarm.onnx_types import dtype_name
 from enginefarm.preflight.facts import ModelFacts, NodeFacts
-from enginefarm.preflight.names import words
 from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Subject
+from enginefarm.preflight.tables.onnx_schemas import schema_of
 
-_ALIKE = words("Add Concat Conv Div Gemm MatMul Max Min Mul Sub Sum")
 _CAST = (
     "Cast it at export to a type that every runtime has (float32, int32), and keep text processing"
 )
 _FIX = f"{_CAST} out of the model."
+
+_RAISED = 7
+"""A repair raises older opsets."""
 
 
 def _used_weights(facts: ModelFacts) -> set[str]:
@@ -95,16 +97,16 @@ def _goal(subject: Subject, node: NodeFacts) -> str:
 
 def no_kernel(subject: Subject) -> Iterator[Finding]:
     """Operators that are there, but not for the type that they are given."""
-    table, types = subject.capabilities, subject.types
-    found = grouped(
-        ((node.op, kind), node.label)
-        for node in subject.facts.graph.every_node()
-        if not node.domain
-        for kind in [types.get(node.given(1 if node.op == "Where" else 0), "")]
-        if node.op in table.no_kernel.get(kind, ())
-    )
+    table = subject.capabilities
     if subject.target.arch != "cpu" and table.label == "ONNX Runtime":
         return  # the table is of its kernels for processors
+    found = grouped(
+        ((row.node.op, kind), row.node.label)
+        for row in subject.typed_nodes
+        if not row.node.domain and ("", row.node.op) not in subject.facts.functions
+        for kind in [next(iter(row.given[row.node.op == "Where" :]), "")]
+        if row.node.op in table.no_kernel.get(kind, ()) or _lacks(subject, row.node, kind)
+    )
     for (op, kind), labels in found.items():
         yield at_nodes(
             refusal(
@@ -116,6 +118,17 @@ def no_kernel(subject: Subject) -> Iterator[Finding]:
             labels,
             op,
         )
+
+
+def _lacks(subject: Subject, node: NodeFacts, kind: str) -> bool:
+    """Tell whether the version of an operator that the model imports is lacking for a type."""
+    opset = subject.facts.opset
+    schema = schema_of(node.op, opset)
+    if schema is None or (subject.repairs_follow and opset < _RAISED):
+        return False
+    if node.whole("broadcast", 0):
+        return False  # that has a finding of its own
+    return f"{node.op}-{schema.since}" in subject.capabilities.no_form.get(kind, ())
 
 
 def narrowed_types(subject: Subject) -> Iterator[Finding]:
@@ -137,23 +150,4 @@ def narrowed_types(subject: Subject) -> Iterator[Finding]:
         )
 
 
-def mixed_types(subject: Subject) -> Iterator[Finding]:
-    """Operators whose operands must have one type and do not: no runtime converts by itself."""
-    for node in subject.facts.graph.every_node():
-        if node.domain or node.op not in _ALIKE:
-            continue
-        kinds = {subject.types.get(name, "") for name in node.inputs if name} - {""}
-        if len(kinds) > 1:
-            yield at_nodes(
-                error_finding(
-                    "mixed_types",
-                    f"{node.op} mixes {' and '.join(sorted(kinds))}.",
-                    why="Types are taken strictly as the model says.",
-                    fix="Insert a Cast at export.",
-                ),
-                [node.label],
-                node.op,
-            )
-
-
-RULES: tuple[Rule, ...] = (refused_types, casts_to_refused, no_kernel, narrowed_types, mixed_types)
+RULES: tuple[Rule, ...] = (refused_types, casts_to_refused, no_kernel, narrowed_types)

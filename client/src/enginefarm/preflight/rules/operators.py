@@ -17,7 +17,7 @@ from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.origins import DATA_DEPENDENT
 from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Subject
-from enginefarm.preflight.tables.onnx_names import NEWEST_OPSET, OPERATORS
+from enginefarm.preflight.tables.onnx_schemas import NEWEST_OPSET, OPERATORS
 from enginefarm.repairs import WRITTEN_OUT
 
 _WITHOUT = "Export without it, or rewrite it with standard operators."
@@ -29,6 +29,8 @@ _FIXES = {
         ("ConvInteger", "DynamicQuantizeLinear", "MatMulInteger", "QLinearConv", "QLinearMatMul"),
         _QUANTIZED,
     ),
+    "AffineGrid": "ONNX defines it by operators, and runtimes do not take what comes of that, so no"
+    " repair writes it out: compute the grid outside of the model, or export it as MatMul.",
     "TfIdfVectorizer": "Keep text processing out of the model.",
 }
 _NEVER = 1 << 30

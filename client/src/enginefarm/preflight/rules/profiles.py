@@ -142,6 +142,8 @@ def _ranges(
         for axis, name in enumerate(view.shape):
             if isinstance(name, str):
                 ends = (wanted.min[axis], wanted.max[axis])
+                if ends[0] > ends[1]:
+                    continue  # of a range in the wrong order its own finding says enough
                 found.setdefault(name, {}).setdefault(ends, f"{view.name}[{axis}]")
     return found
 

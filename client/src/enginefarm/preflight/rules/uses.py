@@ -12,6 +12,7 @@ from enginefarm.preflight.tables.limits import (
     ConstantInput,
     Limit,
     MostOutputs,
+    NeedsAttribute,
     OnlyOnes,
     OnlyValues,
 )
@@ -52,6 +53,9 @@ def _broken(node: NodeFacts, limit: Limit, subject: Subject) -> Iterator[tuple[s
         case MostOutputs():
             if any(node.outputs[limit.most :]):
                 yield f"only {limit.most} of its outputs", "unsupported_operator_use"
+        case NeedsAttribute():
+            if limit.attribute not in node.attributes:
+                yield f"it only with {limit.attribute}", "unsupported_attribute"
         case ConstantInput():
             name = node.given(limit.number)
             if name and not _is_known(subject, name, limit):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.finding import Finding, at_nodes
+from enginefarm.finding import Finding, at_nodes, error_finding
 from enginefarm.preflight.names import words
 from enginefarm.preflight.rules.grouping import refusal
 from enginefarm.preflight.subject import Rule, Subject
+from enginefarm.preflight.tables.onnx_schemas import NEWEST_OPSET, table
 
 _BROADCASTS_BY_SHAPE = 7
 _BROADCAST_BY_ATTRIBUTE = words("Add And Div Equal Gemm Greater Less Mul Or Pow Sub Xor")
@@ -27,14 +28,14 @@ def newest_opset(subject: Subject) -> Iterator[Finding]:
 
 
 def newest_ir(subject: Subject) -> Iterator[Finding]:
-    """A backend refuses files in a format that came after it."""
-    table, version = subject.capabilities, subject.facts.scan.ir_version
-    if table.newest_ir is not None and version > table.newest_ir:
-        yield refusal(
-            subject,
+    """The ONNX checker refuses files in a format that came after it; a repair lowers some."""
+    version, newest = subject.facts.scan.ir_version, table().newest_ir
+    mended = subject.repairs_follow and subject.facts.opset <= NEWEST_OPSET
+    if version > newest and not mended:
+        yield error_finding(
             "unsupported_ir_version",
-            f"The model has IR version {version}; {table.label} knows {table.newest_ir}.",
-            fix=f"Save the model with IR version {table.newest_ir} or older.",
+            f"The model has IR version {version}; ONNX here knows {newest}.",
+            fix=f"Save the model with IR version {newest} or older.",
         )
 
 

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from enginefarm.counted import counted
-from enginefarm.finding import Finding, at_tensors, note_finding, warning_finding
+from enginefarm.finding import (
+    Finding,
+    at_tensors,
+    error_finding,
+    note_finding,
+    warning_finding,
+)
+from enginefarm.onnx_types import bits_of
 from enginefarm.preflight.subject import Rule, Subject
 from enginefarm.preflight.weights import TensorSeen
 
+_WHOLE_BYTES = frozenset({8, 16, 32, 64, 128})
 _INT32 = (-(2**31), 2**31 - 1)
 _INT64 = (-(2**63), 2**63 - 1)
 
@@ -55,6 +63,25 @@ def not_finite(subject: Subject) -> Iterator[Finding]:
                 fix="Look at the tensors named, and export again from a good checkpoint.",
             )
             yield at_tensors(found, [row.name for row in rows])
+
+
+def cut_short(subject: Subject) -> Iterator[Finding]:
+    """Weights with more or fewer bytes than their type and shape need."""
+    names = [
+        tensor.name
+        for tensor in subject.facts.weights()
+        if tensor.at is not None
+        and bits_of(tensor.dtype) in _WHOLE_BYTES
+        and tensor.at[1] != tensor.size_bytes
+    ]
+    if names:
+        found = error_finding(
+            "invalid_graph",
+            f"{counted(len(names), 'weight has', 'weights have')} not as many bytes as the type and"
+            " shape need.",
+            fix="Export the model again; onnx.checker.check_model names the place.",
+        )
+        yield at_tensors(found, names)
 
 
 def denormal(subject: Subject) -> Iterator[Finding]:
@@ -133,6 +160,7 @@ def large_whole_numbers(subject: Subject) -> Iterator[Finding]:
 
 RULES: tuple[Rule, ...] = (
     not_looked_at,
+    cut_short,
     not_finite,
     denormal,
     beyond_half,

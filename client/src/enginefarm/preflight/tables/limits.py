@@ -50,7 +50,15 @@ class ConstantInput:
     """Types for which it may come from anywhere."""
 
 
-Limit = OnlyValues | OnlyOnes | MostOutputs | ConstantInput
+@dataclass(frozen=True)
+class NeedsAttribute:
+    """An attribute that ONNX lets one leave out must be given."""
+
+    op: str
+    attribute: str
+
+
+Limit = OnlyValues | OnlyOnes | MostOutputs | ConstantInput | NeedsAttribute
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,6 @@ class Capabilities:
     also: tuple[str, ...] = ()
     newest_opset: int | None = None
     oldest_opset: int = 1
-    newest_ir: int | None = None
     missing: frozenset[str] = NONE
     missing_from: Mapping[str, int] = field(default_factory=dict)
     """By operator, the opset from which on its newer form is lacking."""
@@ -78,6 +85,8 @@ class Capabilities:
     refused_types: frozenset[str] = NONE
     narrowed_types: Mapping[str, str] = field(default_factory=dict)
     no_kernel: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    no_form: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By type, the versions of operators, such as ``Acos-22``, that it lacks for that type."""
     cast_only_types: frozenset[str] = NONE
     """Types that only Q/DQ may make and take."""
     limits: tuple[Limit, ...] = ()
@@ -87,6 +96,8 @@ class Capabilities:
     types_by_arch: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """By type, the architectures that have it; a type that is not here is everywhere."""
     no_fp32_gemm: frozenset[str] = NONE
+    types_by_schema: bool = False
+    """Whether it refuses every type that ONNX's schemas do not allow."""
     branches_alike: bool = False
     names_are_sizes: bool = False
     slices_whole: bool = False

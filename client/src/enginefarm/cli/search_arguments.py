@@ -1,0 +1,106 @@
+"""What ``--precision auto`` is told: requirements, budget, and what may be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pydantic import JsonValue, ValidationError
+
+from enginefarm.cli import arguments, gate_arguments
+from enginefarm.errors import InvalidRequest
+from enginefarm.gate_direction import require_direction
+from enginefarm.nearest import did_you_mean
+from enginefarm.precision import PrecisionKind
+from enginefarm.search import SearchSpec
+from enginefarm.spec_errors import explain
+
+AUTO = "auto"
+_LISTS = frozenset({"kinds", "methods", "tools", "op_types", "exclude"})
+_BUDGET_EXAMPLE = "12, 12,30m or 30m"
+
+
+def asked_kind(text: str) -> PrecisionKind:
+    """Return the kind of precision that a text names."""
+    if text not in set(PrecisionKind):
+        raise InvalidRequest(
+            f"There is no precision {text[:40]!r}.",
+            code="invalid_argument",
+            fix=did_you_mean(text, [*PrecisionKind, AUTO]),
+        )
+    return PrecisionKind(text)
+
+
+def space_asked(finer: JsonValue) -> JsonValue:
+    """Return the space of a search, as ``--option precision.…`` says it; lists by commas."""
+    given = finer if isinstance(finer, dict) else {}
+    return {
+        name: [part.strip() for part in str(value).split(",")] if name in _LISTS else value
+        for name, value in given.items()
+    }
+
+
+def searched(
+    space: JsonValue,
+    require: Sequence[str],
+    budget: str | None,
+    prefer: str | None,
+    *,
+    plan: bool,
+) -> dict[str, JsonValue] | None:
+    """Return what a search is asked for beside its build; None where there is no ``space``."""
+    if space is None:
+        _require_none(require, budget, prefer)
+        return None
+    if plan:
+        raise InvalidRequest(
+            "A search cannot be planned.",
+            code="invalid_argument",
+            why="What it tries depends on what came of what it tried before.",
+            fix="Leave out --dry-run and --explain, or bound it with --budget.",
+        )
+    return {
+        "require": gate_arguments.gates(require, "fail"),
+        "prefer": prefer,
+        "space": space,
+        "budget": _budget(budget),
+    }
+
+
+def _require_none(require: Sequence[str], budget: str | None, prefer: str | None) -> None:
+    named = {"--require": require, "--budget": budget, "--prefer": prefer}
+    given = [name for name, value in named.items() if value]
+    if given:
+        raise InvalidRequest(
+            f"{given[0]} is for searches, and none is asked for.",
+            code="invalid_argument",
+            fix="Add --precision auto, or write a bound as --gate.",
+        )
+
+
+def _budget(text: str | None) -> dict[str, JsonValue]:
+    """Read ``12`` as so many candidates, ``30m`` as a time, ``12,30m`` as both."""
+    read: dict[str, JsonValue] = {}
+    if text is None:
+        return read
+    for part in text.split(","):
+        plain = part.strip().isdigit()
+        name = "candidates" if plain else "seconds"
+        if name in read:
+            raise arguments.refusal("--budget", text, _BUDGET_EXAMPLE)
+        read[name] = int(part) if plain else arguments.seconds(part, "--budget")
+    return read
+
+
+def valid_search(asked: Mapping[str, JsonValue]) -> SearchSpec:
+    """Read the body of a search.
+
+    Raises:
+        InvalidRequest: it does not fit; the error names the field.
+    """
+    try:
+        read = SearchSpec.model_validate(asked)
+    except ValidationError as error:
+        raise explain(error, SearchSpec) from error
+    for gate in (*read.require, *read.build.gates):
+        require_direction(gate)
+    return read

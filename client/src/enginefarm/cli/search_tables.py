@@ -1,0 +1,107 @@
+"""Searches as a person reads them: candidates, the front, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from enginefarm.cli.figures import rounded, size
+from enginefarm.cli.grid import NONE, Column, Grid, short
+from enginefarm.cli.output import clean
+from enginefarm.cli.tables import when
+from enginefarm.precision import Precision, PrecisionKind
+from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchPage, SearchView
+
+_HEADS = (Column("#", head=True), Column("precision", head=True), Column("state"))
+_NUMBERS = tuple(Column(name, right=True) for name in ("cosine", "P99", "memory", "engine"))
+_TAIL = (Column("meets all"), Column("front"), Column("digest"))
+
+
+def candidates_grid(search: SearchView) -> Grid:
+    """Return all candidates of a search, in the order in which they were tried."""
+    title = Text(f"{clean(search.model_name)}  {search.target}  {search.state}")
+    grid = Grid((*_HEADS, *_NUMBERS, *_TAIL), title=title, framed=True)
+    for row in search.candidates:
+        mark = "chosen" if row.number == search.chosen else "yes" if row.on_front else ""
+        grid.add(
+            str(row.number),
+            precision_words(row.precision),
+            _state(row),
+            *_cells(row),
+            mark,
+            _digest(row.outcome),
+        )
+    return grid
+
+
+def searches_grid(page: SearchPage) -> Grid:
+    """Return a page of searches."""
+    names = ("search", "state", "model", "target", "tried", "chosen", "begun")
+    grid = Grid(tuple(Column(name, head=name == "search") for name in names), framed=True)
+    for row in page.items:
+        tried = f"{row.tried} of {row.budget}"
+        chosen = NONE if row.artifact is None else short(row.artifact)
+        named = (row.id, str(row.state), clean(row.model_name), str(row.target))
+        grid.add(*named, tried, chosen, when(row.created_at))
+    return grid
+
+
+def precision_words(precision: Precision) -> str:
+    """Return a precision in a few words."""
+    if precision.kind is PrecisionKind.AS_IS:
+        return "as it came"
+    words = [str(precision.kind)]
+    words += [str(precision.tool)] if precision.tool is not None else []
+    words += [str(precision.method)] if precision.method is not None else []
+    words += [f"{len(precision.exclude)} kept"] if precision.exclude else []
+    return " ".join(words)
+
+
+def _state(row: CandidateView) -> str:
+    if row.outcome is not None and row.outcome.failure is not None:
+        return row.outcome.failure.code
+    if row.outcome is not None and row.outcome.artifact_state is not None:
+        return str(row.outcome.artifact_state)
+    return str(row.build_state or NONE)
+
+
+def _cells(row: CandidateView) -> tuple[str, ...]:
+    told = row.outcome
+    if told is None or told.artifact is None:
+        return (NONE,) * 5
+    exact = told.accuracy_of is AccuracyOf.ORIGINAL
+    cosine = "exact" if exact else NONE if told.cosine is None else rounded(told.cosine)
+    cosine += " (file)" if told.accuracy_of is AccuracyOf.MODEL_FILE else ""
+    p99 = NONE if told.latency_p99_ms is None else f"{told.latency_p99_ms:.2f} ms"
+    sizes = (NONE if n is None else size(n) for n in (told.memory_bytes, told.engine_bytes))
+    return (cosine, p99, *sizes, "yes" if told.met else "no")
+
+
+def _digest(told: Outcome | None) -> str:
+    return NONE if told is None or told.artifact is None else short(told.artifact)
+
+
+def search_lines(search: SearchView) -> Iterator[str]:
+    """Yield what is to be said of a search below its table."""
+    yield from (f"note: {each}" for each in search.notes)
+    for row in search.candidates:
+        if row.outcome is not None and row.outcome.failure is not None:
+            failure = row.outcome.failure
+            yield f"candidate {row.number} failed [{failure.code}]: {failure.message}"
+    if search.verdict:
+        yield search.verdict
+    if search.artifact is not None:
+        yield f"chosen: {search.artifact}"
+        yield f"{search.target}: enginefarm pull {search.artifact}"
+
+
+def progress_line(search: SearchView) -> str:
+    """Return how far a search is, in one line."""
+    over = [row for row in search.candidates if row.outcome is not None]
+    near = [row.outcome.cosine for row in over if row.outcome and row.outcome.cosine is not None]
+    met = sum(row.outcome.met for row in over if row.outcome is not None)
+    said = f"{len(over)} of {search.tried} candidates are over, {met} meet all"
+    return f"{said}, {search.budget - search.tried} left to try" + (
+        f"; the best cosine is {rounded(max(near))}" if near else ""
+    )

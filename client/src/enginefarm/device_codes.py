@@ -1,0 +1,11 @@
+"""The codes that are about a node's GPUs, and measuring on them. See :mod:`enginefarm.codes`."""
+
+from __future__ import annotations
+
+DEVICE_CODES: dict[str, str] = {
+    "batch_outside_profile": "A batch that was to be measured is not within the build's profile.",
+    "device_busy": "No GPU of the node became free, or all of them are out of service.",
+    "device_lock_unavailable": "The node cannot lock a GPU, so nobody would have it alone.",
+    "device_lost": "A GPU does not answer any more.",
+    "device_unknown": "A name of a GPU fits none of the machine, or more than one.",
+}

@@ -1,0 +1,113 @@
+"""A search as one HTML page that needs nothing: its candidates, the front, and what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from enginefarm.precision import PrecisionKind
+from enginefarm.report_page.markup import NONE, Markup, join, number, table, tag
+from enginefarm.report_page.page import document
+from enginefarm.report_page.plots import BOTTOM, LEFT, RIGHT, TOP, WIDTH, drawing, label, place
+from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchView
+
+_HEIGHT = 320.0
+_EXACT = 1.0
+
+
+def render_search(search: SearchView) -> bytes:
+    """Return the page of a search; the same search gives the same bytes."""
+    return document(
+        f"Search: {search.model_name} for {search.target}",
+        tag("h1", f"Precision of {search.model_name} for {search.target}"),
+        tag("p", search.verdict or f"It is {search.state}."),
+        *(tag("p", note, class_="note") for note in search.notes),
+        _section("Accuracy and cost", scatter(search)),
+        _section("Candidates", _rows(search)),
+    )
+
+
+def scatter(search: SearchView) -> Markup:
+    """Return the candidates by what they cost and how near they are; the front is a line.
+
+    The cost is the P99 where all engines were run, else the engine's size.
+    """
+    built = [row for row in search.candidates if row.outcome and row.outcome.artifact]
+    timed = all(row.outcome and row.outcome.latency_p99_ms is not None for row in built)
+    points = [
+        (cost, near, row)
+        for row in built
+        if row.outcome is not None
+        and (cost := _cost(row.outcome, timed=timed)) is not None
+        and (near := _near(row.outcome)) is not None
+    ]
+    if not points:
+        return tag("p", "No candidate has become an engine.")
+    return _plot(points, "P99 in ms" if timed else "bytes of the engine", search.chosen)
+
+
+def _cost(told: Outcome, *, timed: bool) -> float | None:
+    return told.latency_p99_ms if timed else told.engine_bytes
+
+
+def _near(told: Outcome) -> float | None:
+    return _EXACT if told.accuracy_of is AccuracyOf.ORIGINAL else told.cosine
+
+
+def _plot(
+    points: Sequence[tuple[float, float, CandidateView]], unit: str, chosen: int | None
+) -> Markup:
+    inner, floor = WIDTH - LEFT - RIGHT, _HEIGHT - BOTTOM
+    right = max(cost for cost, _, _ in points) * 1.05 or 1.0
+    low, high = min(near for _, near, _ in points), max(near for _, near, _ in points)
+    span = max(high - low, 1e-6)
+
+    def at(cost: float, near: float) -> tuple[float, float]:
+        return LEFT + inner * cost / right, floor - (floor - TOP - 14) * (near - low) / span
+
+    parts: list[Markup] = []
+    front = sorted((cost, near) for cost, near, row in points if row.on_front)
+    line = " ".join(f"{place(x)},{place(y)}" for x, y in (at(*each) for each in front))
+    if len(front) > 1:
+        parts.append(tag("polyline", points=Markup(line), class_="mid"))
+    for cost, near, row in points:
+        x, y = at(cost, near)
+        size = "6" if row.number == chosen else "4"
+        kind = "bar" if row.outcome is not None and row.outcome.met else "mean"
+        parts += [
+            tag("circle", cx=place(x), cy=place(y), r=size, class_=kind),
+            label(x + 8, y + 4, str(row.number), "start"),
+        ]
+    parts += [
+        tag("line", x1=place(LEFT), y1=place(floor), x2=place(WIDTH - RIGHT), y2=place(floor)),
+        label(LEFT - 6, TOP + 14, number(high), "end"),
+        label(LEFT - 6, floor, number(low), "end"),
+        label(LEFT, floor + 14, "0", "start"),
+        label(WIDTH - RIGHT, floor + 14, number(right), "end"),
+        label(WIDTH / 2, _HEIGHT - 4, f"cosine over {unit}; blue: meets all", "middle"),
+    ]
+    return drawing("Candidates by cosine and cost", _HEIGHT, *parts)
+
+
+def _rows(search: SearchView) -> Markup:
+    heads = ["#", "precision", "why", "state", "meets all", "front", "artifact"]
+    heads += ["cosine", "P50 ms", "P99 ms", "memory", "engine bytes"]
+    return table(heads, [_cells(row, search.chosen) for row in search.candidates], left=7)
+
+
+def _cells(row: CandidateView, chosen: int | None) -> list[str]:
+    told = row.outcome or Outcome()
+    failure = told.failure
+    state = failure.code if failure else str(told.artifact_state or row.build_state or NONE)
+    named = (row.precision.kind, row.precision.tool, row.precision.method)
+    words = [str(each) for each in named if each is not None]
+    if row.precision.kind is not PrecisionKind.AS_IS and row.precision.exclude:
+        words.append(f"{len(row.precision.exclude)} kept")
+    met = NONE if told.artifact is None else "yes" if told.met else "no"
+    front = "chosen" if row.number == chosen else "yes" if row.on_front else ""
+    told_of = [str(row.number), " ".join(words), row.why, state, met, front]
+    numbers = (told.latency_p50_ms, told.latency_p99_ms, told.memory_bytes, told.engine_bytes)
+    return [*told_of, told.artifact or NONE, number(_near(told)), *map(number, numbers)]
+
+
+def _section(name: str, shown: Markup) -> Markup:
+    return join(tag("h2", name), shown)

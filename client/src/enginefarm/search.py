@@ -1,0 +1,120 @@
+"""What a search is asked for: the body of ``POST /v1/searches``.
+
+A search builds one model for one target in several precisions, keeps what meets the requirements,
+and chooses one. Its candidates are builds like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from enginefarm.digest import Digest
+from enginefarm.gate import Gate, Metric
+from enginefarm.numbers import Whole
+from enginefarm.precision import (
+    LAYERS_TRIED,
+    CalibrationMethod,
+    Operator,
+    Pattern,
+    Precision,
+    PrecisionKind,
+    PrecisionTool,
+)
+from enginefarm.spec import BuildSpec
+from enginefarm.strict import Strict
+
+MAX_CANDIDATES = 64
+USUAL_KINDS = (
+    *(PrecisionKind.INT8, PrecisionKind.FP16, PrecisionKind.BF16),
+    *(PrecisionKind.FP8, PrecisionKind.INT4),
+)
+"""What is tried, as far as the target takes it, unless kinds are named."""
+USUAL_REQUIREMENT = Gate(metric=Metric.COSINE, at_least=0.99)
+"""What is required where nothing is required of accuracy."""
+
+
+class SearchState(StrEnum):
+    """Where a search stands. ``unmet``: it is over, and no candidate meets the requirements."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    UNMET = "unmet"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether nothing can follow."""
+        return self is not SearchState.RUNNING
+
+
+class Prefer(StrEnum):
+    """What decides among candidates that meet the requirements."""
+
+    LATENCY = "latency"
+    SIZE = "size"
+    MEMORY = "memory"
+    ACCURACY = "accuracy"
+
+
+class SearchSpace(Strict):
+    """What may be tried. Empty: all that the target takes."""
+
+    kinds: Annotated[list[PrecisionKind], Field(max_length=8)] = Field(
+        default=[], description="The model as it came is tried in any case."
+    )
+    methods: Annotated[list[CalibrationMethod], Field(max_length=8)] = Field(
+        default=[], description="Of int8."
+    )
+    tools: Annotated[list[PrecisionTool], Field(max_length=8)] = Field(
+        default=[], description="Empty: all that a live node has."
+    )
+    op_types: Annotated[list[Operator], Field(max_length=64)] = Field(
+        default=[], description="The only operators that any candidate changes."
+    )
+    exclude: Annotated[list[Pattern], Field(max_length=64)] = Field(
+        default=[], description="Nodes that stay as they are in every candidate."
+    )
+    samples: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = None
+    layers: Annotated[Whole, Field(ge=1, le=128)] = Field(
+        default=LAYERS_TRIED, description="Layers that are tried one at a time in int8."
+    )
+
+
+class SearchBudget(Strict):
+    """When to stop, and how much to do at once."""
+
+    candidates: Annotated[Whole, Field(ge=1, le=MAX_CANDIDATES)] = 12
+    seconds: Annotated[Whole, Field(ge=1, le=30 * 86_400)] | None = Field(
+        default=None, description="After so long nothing new is begun; what runs is waited for."
+    )
+    at_once: Annotated[Whole, Field(ge=1, le=16)] = 4
+
+
+class SearchSpec(Strict):
+    """A search: a build whose precision is to be found."""
+
+    build: BuildSpec = Field(description="One target, and no precision of its own.")
+    calibration: Digest | None = Field(
+        default=None, description="A dataset to take ranges from; without one int8 is not tried."
+    )
+    require: Annotated[list[Gate], Field(max_length=16)] = Field(
+        default=[],
+        description="Bounds as those of gates. Where none is on accuracy: cosine >= 0.99.",
+    )
+    prefer: Prefer | None = Field(
+        default=None, description="Absent: latency where it is measured, else size."
+    )
+    space: SearchSpace = SearchSpace()
+    budget: SearchBudget = SearchBudget()
+
+
+def with_precision(spec: SearchSpec, precision: Precision, gates: Sequence[Gate]) -> BuildSpec:
+    """Return the build of a candidate: the search's, in a precision, with what it must meet."""
+    given = spec.build.model_dump(mode="json")
+    body = {"precision": precision.model_dump(mode="json"), "gates": list(gates)}
+    return BuildSpec.model_validate(given | body)

@@ -1,0 +1,172 @@
+"""Take a search in: check it and all that it would try first, then write its row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from enginefarm.digest import canonical_json, digest_of
+from enginefarm.errors import Conflict, InvalidRequest
+from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
+from enginefarm.search import USUAL_KINDS, SearchSpec, SearchState, with_precision
+from storage import builds, searches
+from storage.database import Session, now
+from storage.ids import new_id
+from storage.models import Search
+from tasks.fleet import live_nodes
+from tasks.plan import LiveNode, TargetPlan, plan_target
+from tasks.precision_rules import check_precision
+from tasks.routing import APART
+from tasks.search.choice import notes
+from tasks.search.outcome import gates_of, requirements
+from tasks.search.strategy import openers, tools_of
+from tasks.submit import Requester, admit
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A search; ``existed``: it was begun before under the idempotency key."""
+
+    search: Search
+    existed: bool = False
+
+
+def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
+    """Accept a search, or return the one that was begun under the idempotency key.
+
+    Nothing is built yet: the control loop proposes the first candidates.
+
+    Raises:
+        InvalidRequest: it is no search (``search_target``, ``search_precision``,
+            ``search_requirement``, ``search_empty``), or a candidate could not be built.
+        NotServed: nobody could build a candidate.
+    """
+    tenant_id, key = requester.tenant_id, requester.idempotency_key
+    request = digest_of(canonical_json(spec.model_dump(mode="json")))
+    builds.lock_tenant(session, tenant_id)
+    if key is not None:
+        known = searches.with_idempotency_key(session, tenant_id, key)
+        if known is not None:
+            return Begun(_same(known, request, key), existed=True)
+    spec = _with_tools(session, spec)
+    check_search(spec)
+    kinds = kinds_of(spec)
+    plan = _planned(session, spec)
+    every = [Precision(), *(row.precision for row in openers(spec, kinds))]
+    model = None
+    for precision in every:
+        gates = gates_of(spec, measured=plan.measured)
+        model = admit(session, tenant_id, with_precision(spec, precision, gates))
+    assert model is not None  # noqa: S101 - there is always the model as it came
+    row = Search(
+        id=new_id("srch"),
+        tenant_id=tenant_id,
+        state=SearchState.RUNNING,
+        model_digest=model.digest,
+        model_name=model.name,
+        spec=spec.model_dump(mode="json"),
+        api_key_id=requester.api_key_id,
+        idempotency_key=key,
+        request_digest=request,
+        notes=notes(spec, kinds, reason=plan.reason if plan.version is not None else None),
+        created_at=now(),
+    )
+    session.add(row)
+    session.flush()
+    return Begun(row)
+
+
+def _with_tools(session: Session, spec: SearchSpec) -> SearchSpec:
+    """Name the tools that live nodes have, unless they are named: another day has others."""
+    if spec.space.tools:
+        return spec
+    live = live_nodes(session)
+    tools = [
+        tool
+        for tool in PrecisionTool
+        if tool not in APART or any(tool in _tools_of(node) for node in live)
+    ]
+    space = spec.space.model_copy(update={"tools": tools})
+    return spec.model_copy(update={"space": space})
+
+
+def _tools_of(node: LiveNode) -> set[str]:
+    return {backend.name for backend in node.description.backends}
+
+
+def _planned(session: Session, spec: SearchSpec) -> TargetPlan:
+    """Return how the model as it came would be built, without what only some may measure."""
+    bare = with_precision(spec, Precision(), spec.build.gates)
+    return plan_target(bare, bare.targets[0], live_nodes(session))
+
+
+def kinds_of(spec: SearchSpec) -> list[PrecisionKind]:
+    """Return the kinds that are tried: those that are named, else all that the target takes."""
+    if spec.space.kinds:
+        return [kind for kind in dict.fromkeys(spec.space.kinds) if kind is not PrecisionKind.AS_IS]
+    return [kind for kind in USUAL_KINDS if tools_of(spec, kind) and _takes(spec, kind)]
+
+
+def _takes(spec: SearchSpec, kind: PrecisionKind) -> bool:
+    precision = Precision(kind=kind, calibration=spec.calibration)
+    try:
+        check_precision(with_precision(spec, precision, []))
+    except InvalidRequest as error:
+        if error.code in {"precision_not_on_architecture", "calibration_missing"}:
+            return False
+        raise
+    return True
+
+
+def check_search(spec: SearchSpec) -> None:
+    """Refuse what is no search.
+
+    Raises:
+        InvalidRequest: several targets, a precision of the build's own, a check, a requirement
+            that names another artifact or target, or nothing to try.
+    """
+    build = spec.build
+    if len(build.targets) != 1:
+        raise _refusal(
+            "search_target",
+            f"A search is for one target; the build names {len(build.targets)}.",
+            "Begin one search for each target: what they share is built once.",
+        )
+    if build.precision != Precision() or build.until is not None:
+        raise _refusal(
+            "search_precision",
+            "The build of a search asks for a precision or a check of its own.",
+            "Leave precision and until out of the build; say under space what may be tried.",
+        )
+    for gate in requirements(spec):
+        if gate.against is not None or gate.target not in {None, build.targets[0]}:
+            raise _refusal(
+                "search_requirement",
+                f"A requirement on {gate.metric} names an artifact or another target.",
+                "Give it a bound of its own: at_least or at_most.",
+            )
+    if not kinds_of(spec):
+        raise _refusal(
+            "search_empty",
+            "There is nothing to search: no precision can be tried on the target.",
+            "Give calibration data for int8, or another target.",
+        )
+
+
+def _refusal(code: str, message: str, fix: str) -> InvalidRequest:
+    return InvalidRequest(message, code=code, fix=fix)
+
+
+def _same(known: Search, request: str, key: str) -> Search:
+    if known.request_digest != request:
+        raise Conflict(
+            f"Idempotency key {key[:80]!r} was used for another search.",
+            code="idempotency_key_reused",
+            why=f"Search {known.id} was begun under it with a different body.",
+            fix="Send the same body, or a new key.",
+        )
+    return known
+
+
+def measured_now(session: Session, spec: SearchSpec) -> bool:
+    """Tell whether live nodes can run an engine for the search's target."""
+    return _planned(session, spec).measured

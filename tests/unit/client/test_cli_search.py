@@ -1,0 +1,188 @@
+"""``--precision auto`` asks for a search, follows it, and says what was found, be it a no."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enginefarm.cli.app import invoke
+from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.report_page.front import render_search
+from enginefarm.search_views import SearchPage
+from tests.unit.client.support.searches import DATA, TARGET, candidate, outcome, search
+from tests.unit.client.support.server import Handler, LoopbackFarm
+from tests.unit.client.support.views import ARTIFACT, MODEL
+
+AUTO = ["submit", MODEL, "-t", TARGET, "--precision", "auto"]
+
+
+def searching(farm: LoopbackFarm, *states: str, **more: Any) -> list[dict[str, Any]]:  # noqa: ANN401
+    """Let the farm take searches that stand so, one after another; return the bodies that come."""
+    bodies: list[dict[str, Any]] = []
+    left = list(states)
+
+    def begun(handler: Handler) -> None:
+        bodies.append(json.loads(handler.body()))
+        empty = search("running", candidates=[], chosen=None, artifact=None, verdict="")
+        handler.reply(201, empty.model_dump_json().encode())
+
+    def shown(handler: Handler) -> None:
+        view = search(left.pop(0) if len(left) > 1 else left[0], **more)
+        handler.reply(200, view.model_dump_json().encode())
+
+    farm.routes["/v1/searches"] = begun
+    farm.routes["/v1/searches/srch_1"] = shown
+    return bodies
+
+
+def test_a_line_asks_for_a_search_with_all_that_was_written(farm_env: LoopbackFarm) -> None:
+    bodies = searching(farm_env, "succeeded")
+    line = [
+        *("--calibration", DATA, "--require", "cosine>=0.99", "--require", "latency_p99_ms<=5"),
+        *("--budget", "6,30m", "--prefer", "size", "--option", "precision.kinds=int8,fp16"),
+        *("--option", "precision.exclude=head*", "--option", "precision.layers=8"),
+        *("--option", "compile.graph_optimization=basic", "--priority", "2"),
+    ]
+    assert invoke([*AUTO, *line]) == ExitCode.OK
+    body = bodies[0]
+    assert body["calibration"] == DATA
+    assert [row["metric"] for row in body["require"]] == ["cosine", "latency_p99_ms"]
+    assert (body["budget"]["candidates"], body["budget"]["seconds"]) == (6, 1800)
+    assert body["prefer"] == "size"
+    assert (body["space"]["kinds"], body["space"]["exclude"]) == (["int8", "fp16"], ["head*"])
+    assert body["space"]["layers"] == 8
+    assert body["build"]["precision"]["kind"] == "as-is"
+    assert body["build"]["options"]["compile"]["graph_optimization"] == "basic"
+    assert body["build"]["priority"] == 2
+
+
+def test_it_is_followed_to_its_end_and_the_table_and_the_digest_are_told(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("enginefarm.client.searches.time.sleep", lambda _: None)
+    searching(farm_env, "running", "succeeded")
+    assert invoke(AUTO) == ExitCode.OK
+    told = capsys.readouterr()
+    assert "2: int8 2 kept is over" in told.err
+    assert "exact" in told.out
+    assert "0.9931" in told.out
+    assert "candidate 3 failed [precision_not_finite]" in told.out
+    assert "Candidate 2 is the best." in told.out
+    assert f"enginefarm pull {ARTIFACT}" in told.out
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("unmet", ExitCode.BUILD_FAILED),
+        ("failed", ExitCode.BUILD_FAILED),
+        ("cancelled", ExitCode.CANCELLED),
+    ],
+)
+def test_how_it_ended_is_in_the_exit_code(
+    farm_env: LoopbackFarm, state: str, code: ExitCode
+) -> None:
+    searching(farm_env, state, chosen=None, artifact=None)
+    assert invoke(["search", "watch", "srch_1"]) == code
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["--budget", "6,7"], "--budget"),
+        (["--budget", "soon"], "--budget"),
+        (["--require", "cosin>=0.9"], "cosine"),
+        (["--require", "cosine<=0.9"], "cosine"),
+        (["--option", "precision.metods=minmax"], "methods"),
+        (["--prefer", "beauty"], "latency"),
+        (["--dry-run"], "planned"),
+        (["--calibration", "nothing-here.npz"], "nothing-here.npz"),
+    ],
+)
+def test_what_is_misspelt_is_told_before_anything_is_begun(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], line: list[str], said: str
+) -> None:
+    bodies = searching(farm_env, "succeeded")
+    assert invoke([*AUTO, *line]) in {ExitCode.USAGE, ExitCode.BAD_INPUT}
+    assert said in capsys.readouterr().err
+    assert bodies == []
+
+
+@pytest.mark.parametrize("option", [["--require", "cosine>=0.9"], ["--budget", "3"]])
+def test_what_is_for_searches_is_refused_without_one(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    assert invoke(["submit", MODEL, "-t", TARGET, *option]) == ExitCode.USAGE
+    assert "--precision auto" in capsys.readouterr().err
+
+
+def test_searches_are_listed_shown_and_cancelled(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    searching(farm_env, "succeeded")
+    page = SearchPage(items=[search()], next_cursor=None)
+    farm_env.routes["/v1/searches"] = lambda handler: handler.reply(
+        200, page.model_dump_json().encode()
+    )
+    farm_env.routes["/v1/searches/srch_1/cancel"] = lambda handler: handler.reply(
+        200, search("cancelled").model_dump_json().encode()
+    )
+    assert invoke(["search", "list"]) == ExitCode.OK
+    assert "3 of 12" in capsys.readouterr().out
+    assert invoke(["search", "show", "srch_1", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["chosen"] == 2
+    assert invoke(["search", "cancel", "srch_1"]) == ExitCode.OK
+    assert capsys.readouterr().out == "srch_1 cancelled\n"
+
+
+class Page(HTMLParser):
+    """Collects tags and text."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(data.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_of_a_search_draws_its_candidates_and_loads_nothing(
+    farm_env: LoopbackFarm, tmp_path: Path
+) -> None:
+    searching(farm_env, "succeeded")
+    path = tmp_path / "front.html"
+    assert invoke(["search", "show", "srch_1", "--html", str(path)]) == ExitCode.OK
+    data = path.read_bytes()
+    page = Page(data)
+    assert page.tags.count("svg") == 1
+    assert page.tags.count("circle") == 2
+    assert "script" not in page.tags
+    assert b"default-src &#x27;none&#x27;" in data
+    assert "Candidate 2 is the best." in page.text
+    assert data == render_search(search())
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        [],
+        [candidate(1, outcome=outcome(0.5, None))],
+        [candidate(1, outcome=outcome(0.0, 0.0)), candidate(2, outcome=outcome(0.0, 0.0))],
+        [candidate(1, outcome=None, build=None, build_state=None)],
+        [candidate(1, why="</svg><script>alert(1)</script>", outcome=outcome(0.5))],
+    ],
+    ids=["none", "not run", "all alike", "under way", "hostile"],
+)
+def test_whatever_became_of_candidates_there_is_a_page(candidates: list[Any]) -> None:
+    data = render_search(search(candidates=candidates, chosen=None, artifact=None))
+    assert b"nan" not in data
+    assert "script" not in Page(data).tags

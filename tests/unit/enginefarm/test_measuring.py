@@ -1,0 +1,90 @@
+"""What a report's page, the command line and the manifest tell of how a latency was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from enginefarm.cli.measuring_lines import device_grid, trust_lines
+from enginefarm.cli.results import is_noisy, noise
+from enginefarm.manifest import LABELS
+from enginefarm.report import TAINTED, LatencyReport
+from enginefarm.report_page.measuring import measuring
+from tasks.compose import _annotations
+from tests.unit.enginefarm import reports
+
+TRUST: dict[str, Any] = {
+    "exclusive": True,
+    "exclusive_proof": "only its own process was shown",
+    "samples": 30,
+    "sm_clock": {"start": 345, "median": 1980.0, "end": 1965, "max": 1980},
+    "throttle_reasons": [],
+    "temperature_max_c": 41,
+    "power_mean_w": 210.4,
+    "energy_per_inference_mj": 512.3,
+    "absent": {"governor": "this system shows none"},
+}
+BAD = "not alone on the device: process 7 was there before the job"
+
+
+def row(*tainted: str, **changed: object) -> LatencyReport:
+    """Return a latency on a GPU."""
+    times = reports.latency()["end_to_end_ms"]
+    names = ("latency_ms", "enqueue_ms", "h2d_ms", "gpu_compute_ms", "d2h_ms")
+    device = dict.fromkeys(names, times) | {
+        "throughput_qps": 480.0,
+        "cuda_graph": True,
+        "stable": True,
+        "notes": ["a note of the device"],
+    }
+    told: dict[str, Any] = {"device": device, "trust": TRUST | {"tainted": list(tainted)}} | changed
+    return LatencyReport.model_validate(reports.latency(**told))
+
+
+def test_a_tainted_latency_is_in_doubt_with_its_reason() -> None:
+    assert not is_noisy(row())
+    assert is_noisy(row(BAD))
+    assert noise(row(BAD)) == BAD
+
+
+@pytest.mark.parametrize("tainted", [[], [BAD]])
+def test_an_artifact_with_a_tainted_latency_has_the_label(tainted: list[str]) -> None:
+    report = reports.report().model_copy(update={"latency": [row(*tainted)]})
+    assert report.measurement_labels == ([TAINTED] if tainted else [])
+    assert _annotations(report).get(LABELS) == (TAINTED if tainted else None)
+
+
+def test_the_command_line_tells_the_conditions() -> None:
+    said = "\n".join(trust_lines(row()))
+    assert "SM 345 → 1980 → 1965 MHz" in said
+    assert "held down by nothing" in said
+    assert "512 mJ each" in said
+    assert "yes: only its own process was shown" in said
+    assert "on the device: a note of the device" in said
+    assert list(trust_lines(LatencyReport.model_validate(reports.latency()))) == []
+
+
+def test_the_command_line_has_trtexecs_metrics() -> None:
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(device_grid([row(), LatencyReport.model_validate(reports.latency())]))
+    said = shown.get()
+    assert "GPU compute" in said
+    assert "480.0" in said
+
+
+def test_the_page_tells_all_of_it_and_what_taints() -> None:
+    report = reports.report().model_copy(update={"latency": [row(BAD)]})
+    page = measuring(report)
+    for words in ("GPU compute", f"Tainted: {BAD}", "345 at the start", "this system shows none"):
+        assert words in page
+    assert measuring(reports.report()) == ""
+
+
+def test_why_a_device_has_no_times_is_on_the_page() -> None:
+    report = reports.report().model_copy(
+        update={"latency": [row(device=None, device_reason="an output is text")]}
+    )
+    assert "an output is text" in measuring(report)

@@ -1,0 +1,108 @@
+"""Which candidates are on the front, which one is chosen, and that a no is an honest one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from enginefarm.precision import Precision
+from enginefarm.search_views import AccuracyOf, Outcome
+from tasks.search.choice import choose, front, nearest, notes, preferred, verdict
+from tests.unit.tasks.search.answers import DATA, failed, outcome, spec
+
+INT8 = Precision.model_validate({"kind": "int8", "method": "minmax", "exclude": ["a", "b"]})
+PRECISIONS = {1: Precision(), 2: INT8, 3: INT8, 4: INT8}
+
+
+def original(**more: Any) -> Outcome:  # noqa: ANN401 - any field
+    told: dict[str, Any] = {"accuracy_of": AccuracyOf.ORIGINAL, "latency_p99_ms": None}
+    exact = outcome(1.0).model_copy(update=told | {"cosine": None, "verdicts": []} | more)
+    return exact.model_copy(update={"met": True, "accurate": True})
+
+
+def test_what_another_beats_in_everything_is_not_on_the_front() -> None:
+    outcomes = {
+        1: outcome(0.9999, latency_p99_ms=9, engine_bytes=4000),
+        2: outcome(0.992, latency_p99_ms=3, engine_bytes=1000),
+        3: outcome(0.991, latency_p99_ms=4, engine_bytes=1000),
+        4: outcome(0.9, latency_p99_ms=2, engine_bytes=900),
+    }
+    assert front(outcomes) == [1, 2, 4]
+
+
+def test_two_that_are_the_same_are_both_on_the_front_and_what_failed_is_not() -> None:
+    assert front({1: outcome(0.99), 2: outcome(0.99), 3: failed()}) == [1, 2]
+
+
+def test_the_fastest_that_meets_all_is_chosen_and_not_the_fastest() -> None:
+    outcomes = {
+        1: outcome(0.9999, latency_p99_ms=9),
+        2: outcome(0.992, latency_p99_ms=3),
+        3: outcome(0.9, latency_p99_ms=1),
+    }
+    assert choose(spec(), outcomes) == 2
+
+
+@pytest.mark.parametrize(
+    ("prefer", "chosen"), [("latency", 2), ("size", 3), ("memory", 4), ("accuracy", 1)]
+)
+def test_what_is_preferred_decides(prefer: str, chosen: int) -> None:
+    outcomes = {
+        1: outcome(0.9999, latency_p99_ms=9, engine_bytes=4000, memory_bytes=4000),
+        2: outcome(0.992, latency_p99_ms=3, engine_bytes=2000, memory_bytes=3000),
+        3: outcome(0.993, latency_p99_ms=4, engine_bytes=1000, memory_bytes=2000),
+        4: outcome(0.994, latency_p99_ms=5, engine_bytes=3000, memory_bytes=1000),
+    }
+    assert choose(spec(prefer=prefer), outcomes) == chosen
+
+
+def test_where_nothing_was_run_the_size_decides_and_the_original_is_exact() -> None:
+    outcomes = {
+        1: original(engine_bytes=4000),
+        2: outcome(0.995, latency_p99_ms=None, engine_bytes=1000),
+    }
+    assert preferred(spec(), outcomes) == "size"
+    assert choose(spec(), outcomes) == 2
+    assert front(outcomes) == [1, 2]
+
+
+def test_a_no_names_what_was_required_and_the_nearest_with_its_number() -> None:
+    outcomes = {2: outcome(0.97, bound=0.999), 3: outcome(0.98, bound=0.999), 4: failed()}
+    assert choose(spec(0.999), outcomes) is None
+    said = verdict(spec(0.999), PRECISIONS, outcomes, "its budget of 3 was used up")
+    assert "No candidate in the space reaches cosine >= 0.999" in said
+    assert "candidate 3" in said
+    assert "0.98" in said
+    assert "3 candidates were tried; it ended since its budget of 3 was used up." in said
+    assert nearest(outcomes) == 3
+
+
+def test_where_only_the_model_as_it_came_is_good_enough_it_says_what_the_others_missed() -> None:
+    outcomes = {1: original(), 2: outcome(0.97)}
+    said = verdict(spec(), PRECISIONS, outcomes, "nothing was left to try")
+    assert "Candidate 1 (the model as it came)" in said
+    assert "No other reaches it" in said
+    assert "0.97" in said
+
+
+def test_where_others_are_good_enough_and_slower_it_says_so() -> None:
+    outcomes = {1: outcome(1.0, latency_p99_ms=2), 2: outcome(0.995, latency_p99_ms=3)}
+    said = verdict(spec(), PRECISIONS, outcomes, "nothing was left to try")
+    assert "the best by P99" in said
+    assert "None of the 1 others that meet it is better by that" in said
+
+
+def test_where_nothing_was_built_that_is_what_is_said() -> None:
+    said = verdict(spec(), PRECISIONS, {1: failed(), 2: failed()}, "nothing was left to try")
+    assert said.startswith("No candidate became an engine.")
+
+
+def test_a_search_says_from_the_beginning_what_it_cannot_do() -> None:
+    asked = spec(require=[{"metric": "latency_p99_ms", "at_most": 5}], calibration=None)
+    said = " ".join(notes(asked, [], reason="not run: no live node has a sm_89 device"))
+    assert "int8 is not tried" in said
+    assert "not run: no live node has a sm_89 device" in said
+    assert "latency_p99_ms <= 5 cannot be judged here" in said
+    assert "cosine >= 0.99 is taken" in said
+    assert DATA not in said

@@ -1,0 +1,85 @@
+"""At which shapes an engine is measured, how often, and what stands in the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from enginefarm.errors import JobFailed
+from enginefarm.report import LatencyReport
+from enginefarm.spec import BenchmarkOptions, Profile, ShapeRange
+from enginefarm.target import Target
+from tests.contract.backends import made
+from tests.unit.workers.gpu.made import UUID, gpu, port
+from tests.unit.workers.measurement.test_timing import Sink
+from workers.backends.base import ModelSource
+from workers.backends.onnxruntime import open_backend
+from workers.gpu.exclusive import Onlookers
+from workers.gpu.port import Process
+from workers.gpu.taken import Taken
+from workers.measurement.conditions import Conditions
+from workers.measurement.one_shape import Loaded, at_batch, latency_at, places
+from workers.measurement.request import Request
+
+PROFILE: Profile = {"x": ShapeRange(min=[1, 16], opt=[4, 16], max=[8, 16])}
+CPU = Target(backend="onnxruntime", arch="cpu")
+QUICK = BenchmarkOptions(warmup_ms=1, min_iterations=10, min_duration_ms=5, max_duration_ms=100)
+
+
+def test_each_profile_is_measured_at_its_opt_and_then_at_each_batch() -> None:
+    found = list(places([PROFILE, None], []))
+    assert [(place.profile, place.swept) for place in found] == [(PROFILE, False), (None, False)]
+    swept = [place for place in places([PROFILE], [1, 8]) if place.swept]
+    assert [place.profile["x"].opt for place in swept if place.profile] == [[1, 16], [8, 16]]
+
+
+@pytest.mark.parametrize("batch", [9, 100])
+def test_a_batch_that_no_profile_allows_is_refused(batch: int) -> None:
+    with pytest.raises(JobFailed) as failed:
+        at_batch(PROFILE, batch)
+    assert failed.value.code == "batch_outside_profile"
+    assert "x may have 1 to 8" in failed.value.why
+
+
+def test_inputs_that_share_no_batch_cannot_be_swept() -> None:
+    other = PROFILE | {"state": ShapeRange(min=[2, 1], opt=[2, 4], max=[2, 8])}
+    for profile in (other, None):
+        with pytest.raises(JobFailed) as failed:
+            at_batch(profile, 1)
+        assert failed.value.code == "batch_outside_profile"
+
+
+def measured(folder: Path, device: Taken | None) -> LatencyReport:
+    """Measure a small engine on the processor, as if it were on a device that was taken."""
+    path = made.save(folder / "m", made.dense())
+    source = ModelSource(path=path, target=CPU, profiles=[PROFILE])
+    request = Request(source, path, None, None, {}, 0, QUICK)
+    engine = open_backend().load(path, CPU, 1)
+    loaded = Loaded(engine, 1.0, lambda: 1, Conditions(device))
+    (place,) = places([PROFILE], [])
+    return latency_at(place, request, loaded, Sink())
+
+
+def test_a_measurement_that_cannot_be_relied_on_is_repeated_up_to_a_limit(tmp_path: Path) -> None:
+    nvml = port(processes=[Process(7), Process(8)])
+    onlookers = Onlookers(frozenset({1}))
+    onlookers.look_before([Process(7)], 0)
+
+    found = measured(tmp_path, Taken(nvml, gpu(), onlookers, times=3))
+
+    assert found.trust is not None
+    assert found.trust.times_measured == 3
+    assert any("process 7" in reason for reason in found.trust.tainted)
+    assert nvml.states[UUID].processes
+    assert found.device is None
+    assert found.device_reason is not None
+
+
+def test_on_the_processor_it_is_made_once_and_has_a_record(tmp_path: Path) -> None:
+    found = measured(tmp_path, None)
+
+    assert found.trust is not None
+    assert found.trust.times_measured == 1
+    assert found.trust.load_after is not None
+    assert found.trust.exclusive is None

@@ -1,0 +1,99 @@
+"""The few calls of CUDA's driver library that time work on a stream, by ctypes.
+
+``libcuda.so.1`` comes with the driver and keeps its names, so no version of a toolkit is needed.
+Streams made here are those that runtimes take as theirs. Addresses and handles are plain numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
+
+from workers.backends.base import NotOnDevice
+
+LIBRARY = "libcuda.so.1"
+NON_BLOCKING = 1
+NAMES = {
+    "init": "cuInit",
+    "device": "cuDeviceGet",
+    "retain": "cuDevicePrimaryCtxRetain",
+    "current": "cuCtxSetCurrent",
+    "stream": "cuStreamCreate",
+    "event": "cuEventCreate",
+    "record": "cuEventRecord",
+    "wait": "cuEventSynchronize",
+    "elapsed": "cuEventElapsedTime",
+    "pinned": "cuMemHostAlloc",
+    "to_device": "cuMemcpyHtoDAsync_v2",
+    "to_host": "cuMemcpyDtoHAsync_v2",
+}
+
+
+class CudaDriver:
+    """One device's primary context, a stream on it, and what is timed there."""
+
+    def __init__(self, ordinal: int = 0) -> None:
+        """Open the context that runtimes share.
+
+        Raises:
+            NotOnDevice: there is no driver, or no such device.
+        """
+        try:
+            library = ctypes.CDLL(LIBRARY)
+            self._calls = {name: getattr(library, symbol) for name, symbol in NAMES.items()}
+            self._say = library.cuGetErrorString
+        except (OSError, AttributeError) as error:
+            raise NotOnDevice(f"CUDA's driver library cannot be used: {error}") from error
+        device, context, stream = c_int(), c_void_p(), c_void_p()
+        self._call("init", c_uint(0))
+        self._call("device", byref(device), c_int(ordinal))
+        self._call("retain", byref(context), device)
+        self._call("current", context)
+        self._call("stream", byref(stream), c_uint(NON_BLOCKING))
+        self.stream = int(stream.value or 0)
+
+    def event(self) -> int:
+        """Return a new event."""
+        made = c_void_p()
+        self._call("event", byref(made), c_uint(0))
+        return int(made.value or 0)
+
+    def record(self, event: int) -> None:
+        """Have the stream pass an event when it comes there."""
+        self._call("record", c_void_p(event), c_void_p(self.stream))
+
+    def wait(self, event: int) -> None:
+        """Wait until the stream has passed an event."""
+        self._call("wait", c_void_p(event))
+
+    def elapsed_ms(self, start: int, end: int) -> float:
+        """Return the time between two events that were passed."""
+        took = c_float()
+        self._call("elapsed", byref(took), c_void_p(start), c_void_p(end))
+        return float(took.value)
+
+    def pinned(self, size: int) -> int:
+        """Return the address of pinned memory of the host, kept as long as the process lives."""
+        made = c_void_p()
+        self._call("pinned", byref(made), c_size_t(max(size, 1)), c_uint(0))
+        return int(made.value or 0)
+
+    def to_device(self, device: int, host: int, size: int) -> None:
+        """Have the stream copy so many bytes to the device."""
+        stream = c_void_p(self.stream)
+        self._call("to_device", c_void_p(device), c_void_p(host), c_size_t(size), stream)
+
+    def to_host(self, host: int, device: int, size: int) -> None:
+        """Have the stream copy so many bytes to the host."""
+        stream = c_void_p(self.stream)
+        self._call("to_host", c_void_p(host), c_void_p(device), c_size_t(size), stream)
+
+    def _call(self, name: str, *given: object) -> None:
+        call: Callable[..., int] = self._calls[name]
+        status = call(*given)
+        if status != 0:
+            words = c_char_p()
+            self._say(c_int(status), byref(words))
+            said = (words.value or b"it gives no reason").decode(errors="replace")
+            raise NotOnDevice(f"{NAMES[name]} answered {status}: {said}")

@@ -1,0 +1,78 @@
+"""Which of a node's GPUs a job may have, and how. Pure.
+
+A measurement has its device alone. What checks or compiles for a GPU has one alone, too, unless the
+operator lets such jobs share: a compiler that times kernels beside another one chooses wrongly. A
+build ahead of time for a GPU that is not here still opens one that is, so it takes any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from enginefarm.errors import JobFailed
+from enginefarm.state import PRECISION_STAGES, Blame, Stage
+from enginefarm.target import Target
+from tasks.messages import DEVICE_BUSY, Device
+
+LOCK_FOLDER = Path("/dev/shm/enginefarm")  # noqa: S108 - sticky; opened as a stranger's folder
+WITHOUT_DEVICE = frozenset({Stage.REPAIR, *PRECISION_STAGES})
+
+
+class DeviceNeed(BaseModel):
+    """What a child is told of the GPU it is to work on. No device: it shall see none."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    devices: list[str] = []
+    """The UUIDs of those that will do."""
+    shared: bool = False
+    lock_folder: Path = LOCK_FOLDER
+    wait_s: float = 600.0
+    times: int = 3
+    """How often a measurement that cannot be relied on is made."""
+
+
+@dataclass(frozen=True)
+class GpuRules:
+    """What the operator says of a node's GPUs. ``faults``: why a device is out, by UUID."""
+
+    lock_folder: Path = LOCK_FOLDER
+    share: bool = False
+    wait_s: float = 600.0
+    times: int = 3
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuRules) -> DeviceNeed:
+    """Return which devices would do for a stage of a target.
+
+    Raises:
+        JobFailed: those that would are out of service (code ``device_busy``).
+    """
+    gpus = [row for row in devices if row.uuid is not None]
+    if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
+        return DeviceNeed()
+    fitting = [row for row in gpus if row.arch == target.arch]
+    if not fitting and stage is not Stage.BENCHMARK:
+        fitting = gpus
+    well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
+    if fitting and not well:
+        told = "; ".join(f"{row.uuid}: {rules.faults[str(row.uuid)]}" for row in fitting)
+        raise JobFailed(
+            "No GPU of this node may be used now.",
+            blame=Blame.NODE,
+            code=DEVICE_BUSY,
+            why=f"{told}.",
+            fix="Nothing: the job is tried again by itself.",
+        )
+    return DeviceNeed(
+        devices=well,
+        shared=rules.share and stage is not Stage.BENCHMARK,
+        lock_folder=rules.lock_folder,
+        wait_s=rules.wait_s,
+        times=rules.times,
+    )
