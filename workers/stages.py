@@ -38,7 +38,7 @@ CHECK_FILE = "check.json"
 
 
 def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
-    """Run the job's stage on its backend, with the GPU it needs taken for as long as that lasts."""
+    """Run the job's stage on its backend, with the GPU it needs, which this process then keeps."""
     with taken(job.device, sink) as device:
         result = _run(job, sink, device)
     uuid = None if device is None else device.gpu.uuid

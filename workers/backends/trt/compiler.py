@@ -26,6 +26,7 @@ from workers.backends.trt import (
     timing,
 )
 from workers.diagnosis import Runtime, failure_of, shorten
+from workers.settings import gpus_hidden
 from workers.timing import ChildTiming
 
 ENGINE_FILE, LAYERS_FILE = "model.plan", "layers.json"
@@ -221,5 +222,5 @@ def _make_writer(trt: ModuleType, stream: BinaryIO, troubles: list[OSError]) -> 
 
 
 def gpu_visible() -> bool:
-    """Tell whether the host has an NVIDIA driver at all."""
-    return Path("/dev/nvidiactl").exists()
+    """Tell whether the host has an NVIDIA driver, and this process is to see a GPU."""
+    return Path("/dev/nvidiactl").exists() and not gpus_hidden()

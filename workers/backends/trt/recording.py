@@ -11,7 +11,10 @@ import threading
 from types import ModuleType
 from typing import Any
 
-_NO_DRIVER = re.compile(r"cudaError 35\b|CUDA driver version is insufficient|CUDA initialization")
+_NO_DRIVER = re.compile(
+    r"cudaError 35\b|CUDA driver version is insufficient|CUDA initialization"
+    r"|no CUDA-capable device is detected"  # where the job was to see none
+)
 _HITS = re.compile(r"timing cache: \d+ entries, served (\d+) hits", re.IGNORECASE)
 _NOT_TAKEN = re.compile(
     r"timing cache (will not be used|header mismatch)|incoming \w*cache will not be", re.IGNORECASE
