@@ -131,11 +131,13 @@ def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputF
     stage = Stage(job.stage)
     if stage is Stage.BENCHMARK:
         files.append(("engine", recipe["engine"]))
+        files += [("twin", recipe["twin"])] if "twin" in recipe else []
     if stage is Stage.BENCHMARK or stage in PRECISION_STAGES:
         spec = BuildSpec.model_validate(build.spec)
         files += _dataset(session, build, "dataset", spec.evaluation)
         if stage in PRECISION_STAGES:
-            files += _dataset(session, build, "calibration", spec.precision.calibration)
+            asked = recipe["precision"].get("calibration")
+            files += _dataset(session, build, "calibration", asked)
     return [
         InputFile(
             role=role,

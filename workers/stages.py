@@ -200,12 +200,17 @@ def _layers(compiled: Compiled) -> list[ChildOutput]:
 def benchmark_engine(
     job: ChildJob, backend: Backend, sink: ProgressSink, device: Taken | None
 ) -> ChildResult:
-    """Measure the engine's latency, then its accuracy against the original model."""
+    """Measure the engine's latency, its accuracy against the original, its speed against a twin."""
     source, engine, dataset = source_of(job), job.one("engine"), job.one("dataset")
+    twin = job.one("twin")
     if engine is None:
         raise JobFailed("The job came without its engine.", blame=Blame.FARM, code="input_missing")
     request = benchmark.Request.of(
-        job.recipe, source, engine.path, dataset.path if dataset else None
+        job.recipe,
+        source,
+        engine.path,
+        dataset.path if dataset else None,
+        twin.path if twin else None,
     )
     facts = benchmark.run(request, backend, sink, peak_memory_bytes, device)
     facts["versions"] = versions(backend)

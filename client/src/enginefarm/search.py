@@ -19,6 +19,7 @@ from enginefarm.numbers import Whole
 from enginefarm.precision import (
     LAYERS_TRIED,
     CalibrationMethod,
+    OnSlower,
     Operator,
     Pattern,
     Precision,
@@ -115,10 +116,17 @@ class SearchSpec(Strict):
 
 
 def with_precision(spec: SearchSpec, precision: Precision, gates: Sequence[Gate]) -> BuildSpec:
-    """Return the build of a candidate: the search's, in a precision, with what it must meet."""
+    """Return the build of a candidate: the search's, in a precision, with what it must meet.
+
+    What is required of accuracy is for the search to say, and not for the usual floor of a verdict;
+    what is not faster goes out only where something else than latency decides.
+    """
     given = spec.build.model_dump(mode="json")
-    body = {"precision": precision.model_dump(mode="json"), "gates": list(gates)}
-    return BuildSpec.model_validate(given | body)
+    asked = precision.model_dump(mode="json")
+    if precision.kind is not PrecisionKind.AS_IS:
+        other = spec.prefer not in {None, Prefer.LATENCY}
+        asked |= {"min_cosine": -1.0, "on_slower": OnSlower.PUBLISH if other else None}
+    return BuildSpec.model_validate(given | {"precision": asked, "gates": list(gates)})
 
 
 def require_one_target(spec: SearchSpec) -> None:

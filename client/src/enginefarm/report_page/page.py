@@ -6,7 +6,7 @@ import base64
 import hashlib
 
 from enginefarm.report import BuildReport
-from enginefarm.report_page import sections
+from enginefarm.report_page import precision, sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
 from enginefarm.report_page.measuring import measuring
@@ -37,6 +37,8 @@ def render(report: BuildReport) -> bytes:
         f"Report: {report.model_name or report.model} for {report.target}",
         sections.head(report),
         sections.gates(report),
+        precision.verdict(report),
+        precision.precision(report),
         sections.accuracy(report),
         layers(report),
         sections.latency(report),
