@@ -10,6 +10,7 @@ from enginefarm.report_page import sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
 from enginefarm.report_page.measuring import measuring
+from enginefarm.report_page.precision import precision
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -38,6 +39,7 @@ def render(report: BuildReport) -> bytes:
         sections.head(report),
         sections.gates(report),
         sections.accuracy(report),
+        precision(report),
         layers(report),
         sections.latency(report),
         measuring(report),
