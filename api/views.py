@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from api.verdicts import verdict_of
 from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
@@ -38,6 +39,7 @@ from enginefarm.views import (
     TrustKey,
 )
 from storage import models as rows
+from tasks.chains import engine_jobs, standing
 from tasks.lifecycle import target_state
 from tasks.results import findings_of, repairs_left_of, repairs_of
 
@@ -117,7 +119,9 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "state": row.state,
         "model": row.model_digest,
         "model_name": row.model_name,
-        "targets": [_target(name, by_target.get(name, []), around) for name in row.spec["targets"]],
+        "targets": [
+            _target(row, name, by_target.get(name, []), around) for name in row.spec["targets"]
+        ],
         "labels": row.labels,
         "priority": row.priority,
         "created_at": row.created_at,
@@ -127,19 +131,23 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
     }
 
 
-def _target(name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:
-    ordered = sorted(jobs, key=lambda each: each.position)
+def _target(build: rows.Build, name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:
+    every = sorted(jobs, key=lambda each: each.position)
+    ordered = engine_jobs(every)
     found = (around.artifacts.get(artifact_of(each) or "") for each in ordered)
     made = next((row for row in found if row is not None), None)
     failed = next((each for each in ordered if each.failure is not None), None)
     compiles = [each for each in ordered if each.stage == Stage.COMPILE]
+    verdict, reason = verdict_of(build, failed, made)
     return TargetView(
         target=Target.parse(name),
-        state=target_state([each.state for each in ordered]) if ordered else JobState.WAITING,
+        state=target_state(standing(every)) if every else JobState.WAITING,
         artifact=made.digest if made else None,
         artifact_state=made.state if made else None,
         cached=any(each.cached_from is not None for each in compiles),
         failure=_failure(failed.failure) if failed else None,
+        verdict=verdict,
+        verdict_reason=reason,
     )
 
 
@@ -155,6 +163,7 @@ def job(row: rows.Job, around: Around) -> JobView:
     return JobView(
         id=row.id,
         stage=Stage(row.stage),
+        twin=row.twin,
         target=Target.parse(row.target),
         state=row.state,
         attempt=row.attempt,

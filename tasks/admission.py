@@ -44,7 +44,8 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
         InvalidRequest: ``option_unused``, ``benchmark_window``, ``batch_outside_profile``,
             ``gate_bounds``, ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``,
             ``unknown_input``, ``unknown_output``, ``synthetic_unused``,
-            ``metric_without_dataset``, ``gate_without_metric``, ``gate_against``.
+            ``metric_without_dataset``, ``gate_without_metric``, ``gate_against``,
+            ``gate_without_precision``.
     """
     _check_options(spec)
     _check_synthetic(spec, inputs)
@@ -154,18 +155,13 @@ def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
         )
     _require_possible(gate)
     require_direction(gate)
+    _require_measured(gate, spec)
     if gate.worse_by_percent is not None and gate.metric not in RELATIVE:
         raise InvalidRequest(
             f"A percentage of {gate.metric} means nothing.",
             code="gate_against",
             why="It may be near zero, or has an upper end.",
             fix="Say it in its own unit: worse_by.",
-        )
-    if gate.metric in OF_METRIC and spec.evaluation_metric is None:
-        raise InvalidRequest(
-            f"A gate looks at {gate.metric}, but the build has no evaluation_metric.",
-            code="gate_without_metric",
-            fix="Say which metric: evaluation_metric, or --metric on the command line.",
         )
     if gate.output is not None and gate.metric in _OF_NO_OUTPUT:
         raise InvalidRequest(
@@ -184,9 +180,26 @@ def _check_gate(gate: Gate, spec: BuildSpec, outputs: Sequence[str]) -> None:
         )
 
 
+def _require_measured(gate: Gate, spec: BuildSpec) -> None:
+    """Refuse a gate on what the build does not ask for."""
+    if gate.metric.of_model_file and spec.precision.stage is None:
+        raise InvalidRequest(
+            f"A gate looks at {gate.metric}, but the build asks for no precision.",
+            code="gate_without_precision",
+            why="The model file is measured where it is cast or calibrated.",
+            fix=f"Ask for a precision, or look at the engine: {gate.metric.plain}.",
+        )
+    if gate.metric in OF_METRIC and spec.evaluation_metric is None:
+        raise InvalidRequest(
+            f"A gate looks at {gate.metric}, but the build has no evaluation_metric.",
+            code="gate_without_metric",
+            fix="Say which metric: evaluation_metric, or --metric on the command line.",
+        )
+
+
 def _require_possible(gate: Gate) -> None:
     """Refuse a bound that no engine can meet, before one is built in vain."""
-    least, greatest, closed = _RANGES[gate.metric]
+    least, greatest, closed = _RANGES[gate.metric.plain]
     too_high = gate.at_least is not None and gate.at_least > greatest
     too_low = gate.at_most is not None and (
         gate.at_most < least or (gate.at_most == least and not closed)

@@ -17,8 +17,8 @@ from enginefarm.manifest import (
     PRECISION,
     REPORT_TYPE,
     TITLE,
+    VERDICT,
     Descriptor,
-    EngineConfig,
     Manifest,
 )
 from enginefarm.precision_report import PrecisionReport
@@ -38,8 +38,10 @@ from enginefarm.spec import BuildSpec, RepairMode
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
-from tasks.gates import Named, describe, judge
-from tasks.results import engine_of, findings_of, interface_of, layers_of, model_of
+from tasks.beside import judged
+from tasks.engine_config import config_of
+from tasks.gates import Named, describe
+from tasks.results import engine_of, findings_of, layers_of, model_of
 from tasks.statement import Facts
 
 REPORT_NAME, PAGE_NAME = "report.json", "report.html"
@@ -56,6 +58,12 @@ class Composed:
     unmet: list[GateVerdict]
 
     @property
+    def held_back(self) -> bool:
+        """Whether a gate, or the verdict on the precision, keeps it from going out."""
+        verdict = self.report.precision_verdict
+        return bool(self.unmet) or (verdict is not None and verdict.held_back)
+
+    @property
     def files(self) -> list[Descriptor]:
         """Everything that the manifest names: its config and its layers."""
         return [self.manifest.config, *self.manifest.layers]
@@ -66,15 +74,22 @@ class Composed:
         return sum(file.size for file in self.files)
 
 
-def compose(build: Build, model: Model, stages: Mapping[Stage, Job], named: Named) -> Composed:
+def compose(
+    build: Build,
+    model: Model,
+    stages: Mapping[Stage, Job],
+    named: Named,
+    twin: Mapping[Stage, Job] | None = None,
+) -> Composed:
     """Return the artifact that a target's finished stages make.
 
-    ``named`` has the reports of the artifacts that gates hold it against.
+    ``named`` has the reports of the artifacts that gates hold it against; ``twin`` the stages of
+    the engine that it is measured against.
     """
     compiled = stages[Stage.COMPILE]
-    report = _report(build, stages, named)
+    report = judged(build, stages, twin or {}, _report(build, stages), named)
     engine = _engine(compiled)
-    config = _plain(_config(build, model, stages, engine.name, report.measured))
+    config = config_of(build, model, stages, engine.name, report)
     made = [
         _file(CONFIG_TYPE, canonical_json(config)),
         _file(REPORT_TYPE, canonical_json(report.model_dump(mode="json")), REPORT_NAME),
@@ -96,7 +111,12 @@ def _file(media_type: str, data: bytes, name: str | None = None) -> tuple[Descri
 
 
 def facts_of(
-    build: Build, model: Model, stages: Mapping[Stage, Job], origin: Job, builder_id: str
+    build: Build,
+    model: Model,
+    stages: Mapping[Stage, Job],
+    origin: Job,
+    builder_id: str,
+    timing_cache: str | None = None,
 ) -> Facts:
     """Return what the control plane knows of how an artifact was made.
 
@@ -125,12 +145,13 @@ def facts_of(
         gates=[describe(gate) for gate in spec.gates if gate.target in {None, target}],
         started_at=origin.started_at,
         finished_at=origin.finished_at,
+        timing_cache=timing_cache,
         worker=(compiled.result or {}).get("machine"),
         evaluation=spec.evaluation if measured is not None else None,
     )
 
 
-def _report(build: Build, stages: Mapping[Stage, Job], named: Named) -> BuildReport:
+def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
     compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
     target = Target.parse(compiled.target)
     spec = BuildSpec.model_validate(build.spec)
@@ -141,7 +162,7 @@ def _report(build: Build, stages: Mapping[Stage, Job], named: Named) -> BuildRep
     repair, versions = _repair(stages.get(Stage.REPAIR))
     precision, its_versions = _precision(stages)
     written = _built_model(stages)
-    report = BuildReport(
+    return BuildReport(
         target=target,
         backend_version=compiled.backend_version or "",
         model=build.model_digest,
@@ -166,7 +187,6 @@ def _report(build: Build, stages: Mapping[Stage, Job], named: Named) -> BuildRep
         | built["facts"].get("versions", {})
         | found.get("versions", {}),
     )
-    return report.model_copy(update={"gates": judge(spec.gates, report, named)})
 
 
 def _repair(job: Job | None) -> tuple[RepairReport | None, dict[str, str]]:
@@ -209,10 +229,11 @@ def _precision_recipe(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
 
 def _annotations(report: BuildReport) -> dict[str, str]:
     """Return what a manifest says of its precision, if it has one, and warns of."""
-    precision = report.precision
+    precision, verdict = report.precision, report.precision_verdict
     labels = [*(precision.labels if precision else []), *report.measurement_labels]
     told = {PRECISION: str(precision.recipe.kind)} if precision else {}
-    return told | ({LABELS: ",".join(labels)} if labels else {})
+    said = {VERDICT: str(verdict.verdict)} if verdict is not None and verdict.verdict else {}
+    return told | said | ({LABELS: ",".join(labels)} if labels else {})
 
 
 def _written_by(stages: Mapping[Stage, Job], *those: Stage) -> dict[str, Any] | None:
@@ -249,45 +270,4 @@ def _layer(row: Mapping[str, Any]) -> Descriptor:
         digest=row["digest"],
         size=row["size"],
         annotations={TITLE: row["name"]},
-    )
-
-
-def _plain(config: EngineConfig) -> dict[str, Any]:
-    """Leave out what says nothing, so that clients of the version before read the config, too."""
-    plain = config.model_dump(mode="json")
-    return {
-        name: value
-        for name, value in plain.items()
-        if value or name not in {"repaired_model", "fixed_inputs"}
-    }
-
-
-def _config(
-    build: Build,
-    model: Model,
-    stages: Mapping[Stage, Job],
-    engine_file: str,
-    measured: bool,  # noqa: FBT001 - a field of the config
-) -> EngineConfig:
-    compiled, repaired = stages[Stage.COMPILE], stages.get(Stage.REPAIR)
-    target = Target.parse(compiled.target)
-    # Another precision leaves the interface as it is: its stage sees to that.
-    interface = interface_of(repaired.result if repaired else None) or model.interface
-    written = _built_model(stages)
-    return EngineConfig(
-        target=str(target),
-        backend=target.backend,
-        backend_version=compiled.backend_version or "",
-        arch=target.arch,
-        model=build.model_digest,
-        repaired_model=written["digest"] if written is not None else None,
-        fixed_inputs=BuildSpec.model_validate(build.spec).options.repair.fix_inputs,
-        model_name=build.model_name,
-        inputs=interface["inputs"],
-        outputs=interface["outputs"],
-        profiles=(compiled.recipe or {})["profiles"],
-        measured=measured,
-        engine_file=engine_file,
-        build=build.id,
-        recipe_key=compiled.key or "",
     )

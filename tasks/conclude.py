@@ -6,27 +6,36 @@ The caller holds the tenant's lock.
 from __future__ import annotations
 
 from enginefarm.errors import Failure
-from enginefarm.state import Blame, JobState
+from enginefarm.state import Blame, BuildState, JobState
 from storage import builds, jobs
 from storage.database import Session
 from storage.models import Build, Job
+from tasks.chains import is_past
 from tasks.moves import move, roll_up
-from tasks.release import release
+from tasks.release import leave_twin, release
 
 
 def conclude(session: Session, build: Build, job: Job) -> set[str]:
     """Carry on after ``job`` has ended; return the builds whose watchers should be woken."""
     touched = {build.id}
-    if job.state is JobState.SUCCEEDED:
-        after = _later(session, build, job)
-        if after:
-            release(session, build, after[0])
+    if is_past(job):
+        _go_on(session, build, job)
     else:
         _end_later(session, build, job)
     for follower in jobs.followers(session, job.id):
         touched |= _settle_follower(session, follower, job)
     roll_up(session, build)
     return touched
+
+
+def _go_on(session: Session, build: Build, job: Job) -> None:
+    """Start what comes next; an engine whose twin cannot be built is measured alone."""
+    after = _later(session, build, job)
+    if job.state is not JobState.SUCCEEDED:
+        leave_twin(session, job, after)
+        after = [row for row in after if not is_past(row)]
+    if after and after[0].state is JobState.WAITING and build.state is not BuildState.CANCELLED:
+        release(session, build, after[0])
 
 
 def _later(session: Session, build: Build, job: Job) -> list[Job]:

@@ -19,7 +19,7 @@ from enginefarm.comparable import (
 )
 from enginefarm.gate import Gate, Metric
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
-from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT
+from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, accuracy_of, why_no_accuracy
 
 
 class NotComparable(Exception):
@@ -57,16 +57,16 @@ def pairs_of(gate: Gate, now: BuildReport, then: BuildReport) -> tuple[Sequence[
         return [Pair("", now.compile.engine_bytes, then.compile.engine_bytes)], False
     if gate.metric in LATENCIES:
         return _latencies(gate.metric, now, then), False
-    if now.accuracy is None or then.accuracy is None:
-        told = now if now.accuracy is None else then
-        raise NotComparable(told.reason or told.accuracy_reason or "accuracy was not measured")
-    _refuse(data_differ(now.accuracy, then.accuracy))
+    left, right = accuracy_of(gate.metric, now), accuracy_of(gate.metric, then)
+    if left is None or right is None:
+        raise NotComparable(why_no_accuracy(gate.metric, now if left is None else then))
+    _refuse(data_differ(left, right))
     if gate.metric in OF_METRIC:
-        return _metrics(gate.metric, now.accuracy, then.accuracy)
-    read, more_is_better = PER_OUTPUT[gate.metric]
-    rows = {row.output: row for row in then.accuracy.outputs}
+        return _metrics(gate.metric, left, right)
+    read, more_is_better = PER_OUTPUT[gate.metric.plain]
+    rows = {row.output: row for row in right.outputs}
     found = []
-    for row in now.accuracy.outputs:
+    for row in left.outputs:
         if gate.output in {None, row.output}:
             other = rows.get(row.output)
             found += _outputs(row.output, read(row), None if other is None else read(other))

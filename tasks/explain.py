@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from enginefarm.finding import Finding
 from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
+from enginefarm.precision import PrecisionKind
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from storage import jobs, overview
@@ -19,6 +20,7 @@ from tasks.plan import LiveNode, TargetPlan, able
 from tasks.recipe import key_of, recipe_for
 from tasks.results import Done, findings_of, made_of, repairs_of
 from tasks.routing import queue_for
+from tasks.twin import spec_of
 
 _ABSENT = "(absent)"
 # What differs between two recipes only because an earlier stage differed is no news.
@@ -36,7 +38,9 @@ class Explainer:
     plan: TargetPlan
     live: Sequence[LiveNode]
     explain: bool
+    twin: PrecisionKind | None = None
     _done: dict[Stage, Done] | None = field(default_factory=dict)
+    _its_twin: Explainer | None = None
     _findings: list[Finding] | None = None
 
     def target(self) -> PlannedTarget:
@@ -46,27 +50,42 @@ class Explainer:
             backend_version=self.plan.version,
             measured=self.plan.measured,
             reason=self.plan.reason,
-            jobs=[self._stage(stage) for stage in self.plan.stages],
+            jobs=[self._step(stage, twin) for stage, twin in self.plan.steps],
             findings=self._findings,
         )
 
+    def _step(self, stage: Stage, twin: PrecisionKind | None) -> PlannedJob:
+        if twin is None:
+            if self._is_twin_unknown:
+                self._done = None
+            return self._stage(stage)
+        if self._its_twin is None:
+            asked = spec_of(self.spec, twin)
+            self._its_twin = replace(self, spec=asked, twin=twin, _done={}, _findings=None)
+        return self._its_twin._stage(stage)  # noqa: SLF001 - of the same class
+
+    @property
+    def _is_twin_unknown(self) -> bool:
+        """Whether what is measured now depends on an engine that is not built yet."""
+        return self._its_twin is not None and self._its_twin._done is None  # noqa: SLF001
+
+    def _built_twin(self) -> Done | None:
+        done = None if self._its_twin is None else self._its_twin._done  # noqa: SLF001
+        return (done or {}).get(Stage.COMPILE)
+
     def _stage(self, stage: Stage) -> PlannedJob:
         control = stage is Stage.PUBLISH
-        target, version = self.plan.target, self.plan.version_of(stage)
+        target, version = self.plan.target, self.plan.version_of(stage, self.twin)
         queue = None if control else queue_for(stage, target)
         nodes = [] if control or version is None else self._able(stage, version)
         if version is None or self._done is None:
             # The key of a later stage exists only once the model and the engine do.
             outcome = "wait" if version is None else "build"
-            return PlannedJob(stage=stage, key=None, queue=queue, outcome=outcome, nodes=nodes)
-        recipe = recipe_for(
-            stage,
-            self.spec,
-            target,
-            version,
-            {"digest": self.model.digest, "files": self.model.files},
-            made_of(self._done),
-        )
+            told = {"stage": stage, "queue": queue, "outcome": outcome, "nodes": nodes}
+            return PlannedJob(key=None, twin=self.twin, **told)
+        files = {"digest": self.model.digest, "files": self.model.files}
+        made = made_of(self._done, self._built_twin())
+        recipe = recipe_for(stage, self.spec, target, version, files, made)
         key = key_of(recipe)
         known = jobs.succeeded_with_key(self.session, self.tenant_id, key)
         leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
@@ -81,6 +100,7 @@ class Explainer:
             nodes = self._with_memory(stage, memory)
         return PlannedJob(
             stage=stage,
+            twin=self.twin,
             key=key,
             queue=queue,
             outcome=_outcome(known, leader, waits=not control and not nodes),
@@ -108,7 +128,7 @@ class Explainer:
     def _with_memory(self, stage: Stage, known: Known) -> list[str]:
         """Return the nodes that have the memory; refuse as a submit would if there is none."""
         target, version = self.plan.target, self.plan.version or ""
-        if self.spec.wait_for_node == 0:
+        if self.spec.wait_for_node == 0 and self.twin is None:
             require_room(known, stage, target, version, self.live)
         roomy = [row for row in self.live if room_of(row.description) >= known.peak_bytes]
         return able(roomy, stage, target, version)

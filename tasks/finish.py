@@ -130,7 +130,7 @@ def _is_without_bucket(failure: Failure | None) -> bool:
 
 
 def _lost_engine(farm: Farm, job_id: str, failure: Failure | None) -> str | None:
-    """Return the engine that a job was to measure if the bucket lacks it, and not the node.
+    """Return an engine that a job was to measure if the bucket lacks it, and not the node.
 
     Then the cache must not answer with it again.
     """
@@ -139,8 +139,9 @@ def _lost_engine(farm: Farm, job_id: str, failure: Failure | None) -> str | None
     with farm.database.transaction() as session:
         job = jobs.find(session, job_id)
         recipe = (job.recipe or {}) if job is not None else {}
-    digest: str | None = (recipe.get("engine") or {}).get("digest")
-    return digest if digest is not None and farm.objects.head(digest) is None else None
+    named = [(recipe.get(role) or {}).get("digest") for role in ("engine", "twin")]
+    digests: list[str] = [digest for digest in named if digest is not None]
+    return next((each for each in digests if farm.objects.head(each) is None), None)
 
 
 def _answers(farm: Farm) -> bool:

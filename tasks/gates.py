@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enginefarm.gate import Gate, Metric
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
 from tasks.degradation import NotComparable, pairs_of
-from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT
+from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, accuracy_of, why_no_accuracy
 
 Named = Mapping[str, BuildReport | str]
 """The reports of the artifacts that gates name, by digest; or why there is none."""
@@ -20,9 +20,13 @@ def judge(
     """Return a verdict for each gate that applies to the report's target."""
     return [
         _judge(gate, report) if gate.against is None else _compare(gate, report, named or {})
-        for gate in gates
-        if gate.target is None or gate.target == report.target
+        for gate in applying(gates, report)
     ]
+
+
+def applying(gates: Sequence[Gate], report: BuildReport) -> list[Gate]:
+    """Return the gates that apply to a report's target."""
+    return [gate for gate in gates if gate.target is None or gate.target == report.target]
 
 
 def describe(gate: Gate) -> str:
@@ -73,7 +77,8 @@ def _compare(gate: Gate, report: BuildReport, named: Named) -> GateVerdict:
     other = named.get(gate.against or "", "its report is not there")
     if isinstance(other, str):
         return _not_comparable(gate, other)
-    fault = None if report.accuracy is None else _faulty(gate, report.accuracy)
+    told = accuracy_of(gate.metric, report)
+    fault = None if told is None else _faulty(gate, told)
     if fault is not None:
         return _not_comparable(gate, fault)
     try:
@@ -100,7 +105,7 @@ def _not_comparable(gate: Gate, why: str) -> GateVerdict:
 
 def _faulty(gate: Gate, accuracy: AccuracyReport) -> str | None:
     """Return what keeps any number of an output from meaning anything."""
-    if gate.metric not in PER_OUTPUT:
+    if gate.metric.plain not in PER_OUTPUT:
         return None
     rows = [row for row in accuracy.outputs if gate.output in {None, row.output}]
     return _incomparable(gate, accuracy, rows)
@@ -119,11 +124,12 @@ def _value(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:
         return float(report.compile.engine_bytes), None
     if gate.metric in LATENCIES:
         return _latency(gate, report)
-    if report.accuracy is None:
-        return None, report.reason or report.accuracy_reason or "accuracy was not measured"
+    told = accuracy_of(gate.metric, report)
+    if told is None:
+        return None, why_no_accuracy(gate.metric, report)
     if gate.metric in OF_METRIC:
-        return _of_metric(gate, report.accuracy)
-    return _of_outputs(gate, report.accuracy)
+        return _of_metric(gate, told)
+    return _of_outputs(gate, told)
 
 
 def _of_metric(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str | None]:
@@ -139,7 +145,7 @@ def _of_outputs(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str
     fault = _incomparable(gate, accuracy, rows)
     if fault is not None:
         return None, fault
-    read, more_is_better = PER_OUTPUT[gate.metric]
+    read, more_is_better = PER_OUTPUT[gate.metric.plain]
     # An output for which the metric has no meaning (top-1 of what is no score) is left out.
     values = [value for value in map(read, rows) if value is not None]
     if not values:

@@ -16,6 +16,7 @@ from tasks.memory import Known, Measured, known_of, lacking, likeness, rooms, si
 from tasks.messages import MEMORY_LIMIT, OUT_OF_MEMORY, FinishRequest, MeasuredPeak
 from tasks.plan import LiveNode, TargetPlan
 from tasks.routing import NODE_STAGES
+from tasks.twin import spec_of
 
 OF_MEMORY = frozenset({MEMORY_LIMIT, OUT_OF_MEMORY})
 
@@ -31,7 +32,7 @@ def note_peak(session: Session, build: Build, job: Job, message: FinishRequest) 
     short = failed and message.failure is not None and message.failure.code in OF_MEMORY
     if not peak or not (enough or short):
         return
-    spec, target = BuildSpec.model_validate(build.spec), Target.parse(job.target)
+    spec, target = _spec_of(build, job), Target.parse(job.target)
     sizes = sizes_of(spec)
     peaks.keep(
         session,
@@ -120,7 +121,7 @@ def measured_for(session: Session, build: Build, job: Job) -> list[MeasuredPeak]
     """Return what is known of the stages that come after a check, for its findings."""
     if job.stage != Stage.CHECK:
         return []
-    spec, target = BuildSpec.model_validate(build.spec), Target.parse(job.target)
+    spec, target = _spec_of(build, job), Target.parse(job.target)
     version = job.backend_version or ""
     stages = [(stage, target, version) for stage in (Stage.COMPILE, Stage.BENCHMARK)]
     found = known_peaks(session, job.tenant_id, spec, stages)
@@ -133,6 +134,11 @@ def measured_for(session: Session, build: Build, job: Job) -> list[MeasuredPeak]
         )
         for (stage, _), known in found.items()
     ]
+
+
+def _spec_of(build: Build, job: Job) -> BuildSpec:
+    """Return what was asked for, or what a build of the twin alone would ask for."""
+    return spec_of(BuildSpec.model_validate(build.spec), job.twin)
 
 
 def rooms_now(session: Session, stage: Stage, job: Job) -> list[int]:

@@ -28,6 +28,7 @@ _NO_MATTER = {
     "until",
 }
 _OF_MEASURING = {"evaluation"}
+_OF_VERDICTS = {"min_cosine", "on_slower"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,9 @@ def likeness(stage: Stage, spec: BuildSpec, target: Target, version: str) -> str
     that is added later makes builds unlike instead of being overlooked.
     """
     asked = spec.model_dump(mode="json", exclude=_NO_MATTER)
+    asked["precision"] = {
+        name: value for name, value in asked["precision"].items() if name not in _OF_VERDICTS
+    }
     if stage is not Stage.BENCHMARK:
         asked["options"].pop("benchmark")
         asked = {name: value for name, value in asked.items() if name not in _OF_MEASURING}

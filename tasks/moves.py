@@ -13,6 +13,7 @@ from enginefarm.state import BuildState, JobState
 from storage import builds, events, jobs
 from storage.database import Session, now
 from storage.models import Build, Job
+from tasks.chains import standing
 from tasks.lifecycle import build_state, require_move, target_state
 
 
@@ -51,10 +52,10 @@ def roll_up(session: Session, build: Build, its_jobs: Sequence[Job] | None = Non
         return
     if its_jobs is None:
         its_jobs = jobs.of_build(session, build.tenant_id, build.id)
-    states: dict[str, list[JobState]] = {}
+    rows: dict[str, list[Job]] = {}
     for job in its_jobs:
-        states.setdefault(job.target, []).append(JobState(job.state))
-    each = [target_state(row) for row in states.values()]
+        rows.setdefault(job.target, []).append(job)
+    each = [target_state(standing(row)) for row in rows.values()]
     goal = build_state(each, cancelled=build.cancelled_at is not None)
     if goal is build.state:
         return
@@ -83,6 +84,8 @@ def _told(job: Job) -> dict[str, Any]:
         "cached": job.cached_from is not None,
         "joined": job.joined_to is not None,
     }
+    if job.twin:
+        told["twin"] = job.twin
     if job.note:
         told["note"] = job.note
     if job.failure:

@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginefarm.compile_options import first_version, unknown_to
-from enginefarm.errors import InvalidRequest, NotServed
-from enginefarm.precision import Precision, PrecisionTool
+from enginefarm.errors import InvalidRequest
+from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
 from tasks.routing import APART, PRECISION_TOOL, serves
+from tasks.twin import Twin, twin_kind
+from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -38,7 +40,8 @@ class TargetPlan:
 
     ``version`` is None while no live node serves the target: then all stages are planned, and
     planned again when a node has come. ``tool_version`` is that of the tool that writes the model
-    in the precision that is asked for. ``reason`` says why nothing is measured.
+    in the precision that is asked for. ``reason`` says why nothing is measured. ``twin`` is what
+    the engine is measured against, where it is in another precision.
     """
 
     target: Target
@@ -47,10 +50,24 @@ class TargetPlan:
     measured: bool
     reason: str | None
     tool_version: str | None = None
+    twin: Twin | None = None
 
-    def version_of(self, stage: Stage) -> str | None:
+    @property
+    def steps(self) -> list[tuple[Stage, PrecisionKind | None]]:
+        """Every stage in its order, and whether it is one of the twin, and in which precision."""
+        steps: list[tuple[Stage, PrecisionKind | None]] = []
+        for stage in self.stages:
+            if stage is Stage.BENCHMARK and self.twin is not None:
+                wanted = [row for row in self.twin.stages if row in {*self.stages, Stage.CAST}]
+                steps += [(row, self.twin.kind) for row in wanted]
+            steps.append((stage, None))
+        return steps
+
+    def version_of(self, stage: Stage, twin: PrecisionKind | None = None) -> str | None:
         """Return the version that a stage's key names."""
-        return self.tool_version if stage in PRECISION_STAGES else self.version
+        if stage not in PRECISION_STAGES:
+            return self.version
+        return self.twin.tool_version if twin and self.twin else self.tool_version
 
 
 def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> TargetPlan:
@@ -67,26 +84,39 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     stages = _stages(spec, target, nodes, version)
     tool = newest_tool(nodes, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
-        raise _not_in_this_version(target)
+        raise not_in_this_version(target)
     if spec.precision.stage is not None and tool is None and version is not None:
         if spec.wait_for_node == 0:
-            raise _nobody_makes(spec.precision, spec.precision.stage)
+            raise nobody_makes(spec.precision, spec.precision.stage)
         version = None
     if version is None:
         if spec.wait_for_node == 0:
-            raise _not_served(target, nodes)
-        return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED)
+            present = {row.name for node in nodes for row in node.description.backends}
+            raise not_served(target, sorted(present))
+        twin = _twin(spec, target, None)
+        return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
     _refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
         return TargetPlan(
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
         )
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
-        return TargetPlan(target, version, stages, measured=True, reason=None, tool_version=tool)
+        return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, nodes))
     reason = unmeasured_reason(nodes, target)
     _refuse_unmeasurable(spec.gates, target, reason)
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _twin(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode] | None) -> Twin | None:
+    """Decide the twin; while nobody is there (None) it is the one that somebody may make."""
+    if spec.precision.stage is None:
+        return None
+    kind = twin_kind(spec.precision.kind, target)
+    if kind is PrecisionKind.AS_IS or nodes is None:
+        return Twin(kind)
+    tool = newest_tool(nodes, Precision(kind=kind))
+    return Twin(kind, tool) if tool is not None else Twin(PrecisionKind.AS_IS)
 
 
 def _stages(
@@ -98,7 +128,7 @@ def _stages(
     if version is not None and not able(nodes, Stage.REPAIR, target, version):
         # Nodes of the version before know no repairs, and their builds go on as they did.
         if spec.options.repair.asks:
-            raise _nobody_repairs(target)
+            raise nobody_repairs(target)
         return _without(Stage.REPAIR, stages)
     return stages
 
@@ -192,7 +222,8 @@ def waits_for_measure(spec: BuildSpec, target: Target) -> bool:
 
 def _needs_measure(gate: Gate, target: Target) -> bool:
     applies = gate.target is None or gate.target == target
-    return applies and gate.metric not in _MEASURED_AT_COMPILE
+    elsewhere = gate.metric in _MEASURED_AT_COMPILE or gate.metric.of_model_file
+    return applies and not elsewhere
 
 
 def _refuse_unknown_options(spec: BuildSpec, target: Target, version: str) -> None:
@@ -223,55 +254,3 @@ def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> 
 
 def _sentence(words: str) -> str:
     return words[0].upper() + words[1:]
-
-
-def _not_in_this_version(target: Target) -> NotServed:
-    known = [name for name in BACKEND_ARCHITECTURES if name not in NOT_IN_THIS_VERSION]
-    return NotServed(
-        f"The backend {target.backend} is not in this version of the farm.",
-        code="backend_not_in_version",
-        why="Its name is kept for it, but no node of this version has code for it: to wait for one "
-        "would not help.",
-        fix=f"Choose one of {', '.join(known)}.",
-        target=str(target),
-    )
-
-
-def _nobody_repairs(target: Target) -> NotServed:
-    return NotServed(
-        f"Nobody can repair a model for {target} now.",
-        code="repair_not_served",
-        why="A repair is asked for, and no live node that builds for the target takes the stage.",
-        fix="Start a node of this version that takes the stage repair, or ask for no repair.",
-        target=str(target),
-    )
-
-
-def _nobody_makes(asked: Precision, stage: Stage) -> NotServed:
-    apart = asked.maker in APART
-    tool = f"{PRECISION_TOOL.backend} and {asked.maker}" if apart else PRECISION_TOOL.backend
-    return NotServed(
-        f"Nobody can {stage} a model now.",
-        code="precision_not_served",
-        why=f"A precision is asked for, and no live node with {tool} takes the stage {stage}.",
-        fix=f"Start a node of this version that takes the stage {stage}"
-        + (f" and has an environment with {asked.maker}" if apart else "")
-        + ", set wait_for_node, or build the model as it is.",
-        stage=str(stage),
-    )
-
-
-def _not_served(target: Target, nodes: Sequence[LiveNode]) -> NotServed:
-    present = sorted({b.name for node in nodes for b in node.description.backends})
-    if target.backend not in present:
-        missing = f"no live node has the backend {target.backend}"
-    else:
-        missing = f"no live node's {target.backend} builds for {target.arch}"
-    return NotServed(
-        f"Nobody can build {target} now.",
-        why=f"{missing[0].upper()}{missing[1:]}; live backends: {', '.join(present) or 'none'}.",
-        fix="Choose a target that GET /v1/targets shows as served, start a node that has it, or "
-        "set wait_for_node to the seconds you are willing to wait.",
-        target=str(target),
-        missing=missing,
-    )

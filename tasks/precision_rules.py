@@ -20,7 +20,7 @@ from enginefarm.spec import BuildSpec
 from enginefarm.target import Target
 
 _OF_METHOD = ("method", "percentile", "per_channel", "block_size", "sensitivity")
-_OF_ANY = ("tool", "op_types", "exclude", "calibration", "samples")
+_OF_ANY = ("tool", "op_types", "exclude", "calibration", "samples", "min_cosine", "on_slower")
 _NO_KERNELS = frozenset(
     {(PrecisionKind.BF16, "onnxruntime@cpu"), (PrecisionKind.FP8, "onnxruntime@cpu")}
 )

@@ -13,16 +13,16 @@ from functools import partial
 import structlog
 
 from enginefarm.attestation import PREDICATE_TYPE
-from enginefarm.errors import Failure, FarmError, JobFailed, Unavailable
+from enginefarm.errors import FarmError, JobFailed, Unavailable
 from enginefarm.manifest import MANIFEST_TYPE
-from enginefarm.report import GateVerdict
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
-from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs
+from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs, timing_caches
 from storage.database import Session, now
 from storage.models import Artifact, Attestation, Build, Job, Model
 from storage.signing import StatementSigner
 from tasks import lease
+from tasks.chains import engine_jobs, twin_jobs
 from tasks.compose import Composed, compose, facts_of
 from tasks.conclude import conclude
 from tasks.farm import Farm
@@ -32,6 +32,7 @@ from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
+from tasks.quarantine import held_back
 from tasks.renewal import renewed
 from tasks.statement import statement_for
 
@@ -45,9 +46,11 @@ class _Work:
     build: Build
     model: Model
     stages: dict[Stage, Job]
+    twin: dict[Stage, Job]
     origin: Job
     attempt: int
     named: Named
+    timing_cache: str | None = None
 
     @property
     def job(self) -> Job:
@@ -70,7 +73,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
     reach("publish.taken")
     try:
         with renewed(farm, work.job.id, work.attempt):
-            composed = compose(work.build, work.model, work.stages, work.named)
+            composed = compose(work.build, work.model, work.stages, work.named, work.twin)
             bundle = _prepare(farm, signer, work, composed)
     except FarmError as error:
         _give_back(farm, work, error)
@@ -101,16 +104,17 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
             beat_at=now(),
         )
         attempts.start(session, job, None)
-        stages = {
-            Stage(row.stage): row
-            for row in jobs.of_build(session, build.tenant_id, build.id)
-            if row.target == job.target
-        }
+        every = jobs.of_build(session, build.tenant_id, build.id)
+        its_jobs = [row for row in every if row.target == job.target]
+        stages = {Stage(row.stage): row for row in engine_jobs(its_jobs)}
+        twin = {Stage(row.stage): row for row in twin_jobs(its_jobs)}
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
         compiled = stages[Stage.COMPILE]
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
         named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
-    return _Work(build, model, stages, origin, job.attempt, named)
+        use = timing_caches.use_of(session, origin.id, origin.attempt)
+        timings = use.digest if use is not None else None
+    return _Work(build, model, stages, twin, origin, job.attempt, named, timings)
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -123,7 +127,9 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in composed.files])
     reach("publish.stored")
-    facts = facts_of(work.build, work.model, work.stages, work.origin, signer.builder_id)
+    facts = facts_of(
+        work.build, work.model, work.stages, work.origin, signer.builder_id, work.timing_cache
+    )
     return signer.sign(statement_for(manifest, facts))
 
 
@@ -142,7 +148,7 @@ def _keep(
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
-        state = ArtifactState.QUARANTINED if composed.unmet else ArtifactState.PUBLISHED
+        state = ArtifactState.QUARANTINED if composed.held_back else ArtifactState.PUBLISHED
         signer.register(session)
         _write(session, signer, work, composed, bundle, state)
         _end(session, job, composed, state)
@@ -206,35 +212,15 @@ def _write(
 
 def _end(session: Session, job: Job, composed: Composed, state: ArtifactState) -> None:
     result = {"artifact": composed.manifest.digest, "state": str(state)}
-    if not composed.unmet:
+    if not composed.held_back:
         attempts.end(session, job, job.attempt, JobState.SUCCEEDED)
         move(session, job, JobState.SUCCEEDED, result=result)
         return
-    failure = _gate_failure(composed)
+    failure = held_back(composed.report, composed.manifest.digest)
     attempts.end(
         session, job, job.attempt, JobState.FAILED, failure=failure.model_dump(mode="json")
     )
     move(session, job, JobState.FAILED, result=result, failure=failure.model_dump(mode="json"))
-
-
-def _gate_failure(composed: Composed) -> Failure:
-    said = [f"{verdict.gate}: {_seen(verdict)}" for verdict in composed.unmet]
-    return Failure(
-        code="gate_not_met",
-        blame=Blame.PERSON,
-        message=f"{len(said)} gate(s) were not met.",
-        why="; ".join(said) + ".",
-        fix="The artifact is quarantined; look at its report, or change model, options or gate.",
-        context={"artifact": composed.manifest.digest, "unmet": said},
-    )
-
-
-def _seen(verdict: GateVerdict) -> str:
-    """Return what a gate that was not met has seen, and by how much that misses it."""
-    if verdict.value is None:
-        return str(verdict.reason)
-    missed = "" if verdict.missed_by is None else f", missed by {verdict.missed_by:g}"
-    return f"{verdict.value:g}{missed}" + (f" ({verdict.reason})" if verdict.reason else "")
 
 
 def _withdraw(session: Session, work: _Work, error: FarmError) -> JobFailed:

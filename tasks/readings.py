@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from enginefarm.gate import Metric
-from enginefarm.report import LatencyReport, OutputAccuracy
+from enginefarm.report import AccuracyReport, BuildReport, LatencyReport, OutputAccuracy
 
 PER_OUTPUT: dict[Metric, tuple[Callable[[OutputAccuracy], float | None], bool]] = {
     # metric: how to read it, and whether more is better
@@ -28,5 +28,24 @@ LATENCIES: dict[Metric, Callable[[LatencyReport], float]] = {
     Metric.LATENCY_P99_MS: lambda row: row.end_to_end_ms.p99,
 }
 OF_METRIC = frozenset({Metric.METRIC_VALUE, Metric.METRIC_LOSS})
-RELATIVE = frozenset({*LATENCIES, Metric.ENGINE_BYTES, Metric.MAX_ABS_ERROR, Metric.MEAN_ABS_ERROR})
+_ERRORS = {
+    metric for metric in Metric if metric.plain in {Metric.MAX_ABS_ERROR, Metric.MEAN_ABS_ERROR}
+}
+RELATIVE = frozenset({*LATENCIES, Metric.ENGINE_BYTES, *_ERRORS})
 """What is never below zero and has no upper end: a percentage of it means something."""
+
+
+def accuracy_of(metric: Metric, report: BuildReport) -> AccuracyReport | None:
+    """Return the accuracy that a metric is of: the engine's, or the model file's."""
+    if not metric.of_model_file:
+        return report.accuracy
+    return None if report.precision is None else report.precision.model_accuracy
+
+
+def why_no_accuracy(metric: Metric, report: BuildReport) -> str:
+    """Say why a report has no such accuracy."""
+    if not metric.of_model_file:
+        return report.reason or report.accuracy_reason or "accuracy was not measured"
+    if report.precision is None:
+        return "the model was built in the precision it came in"
+    return report.precision.model_accuracy_reason or "the model file's accuracy was not measured"

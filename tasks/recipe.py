@@ -11,7 +11,7 @@ from typing import Any
 
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
-from enginefarm.precision import PrecisionKind
+from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
 from enginefarm.state import PRECISION_STAGES, Stage
@@ -23,6 +23,8 @@ CHECK_RULES = 5
 PRECISION_RULES = 2
 """Raised whenever a model would be cast, calibrated or judged otherwise than before."""
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
+VERDICT_RULES = 1
+"""Raised whenever a precision would get another verdict from the same measurements."""
 _SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
 MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
@@ -41,6 +43,9 @@ class Made:
     benchmark_key: str | None = None
     repair_key: str | None = None
     precision_key: str | None = None
+    twin: dict[str, Any] | None = None
+    """The engine that this one is measured against."""
+    twin_key: str | None = None
 
 
 def key_of(recipe: dict[str, Any]) -> str:
@@ -140,6 +145,7 @@ def _on_purpose(spec: BuildSpec) -> dict[str, Any]:
 def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
     asked = spec.evaluation_metric
     judged = {} if asked is None else {"evaluation_metric": asked.model_dump(mode="json")}
+    judged |= {} if made.twin is None else {"twin": made.twin}
     return (
         _on_purpose(spec)
         | judged
@@ -161,7 +167,12 @@ def _as_asked(options: BenchmarkOptions) -> dict[str, Any]:
 
 
 def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
-    before = {"repair_key": made.repair_key, "precision_key": made.precision_key}
+    before: dict[str, Any] = {
+        "repair_key": made.repair_key,
+        "precision_key": made.precision_key,
+        "twin_key": made.twin_key,
+        "verdict": None if spec.precision.stage is None else _verdict(spec.precision),
+    }
     return {name: key for name, key in before.items() if key is not None} | {
         "engine": made.engine,
         "compile_key": made.compile_key,
@@ -169,6 +180,14 @@ def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
         "gates": [
             _gate(gate) for gate in spec.gates if gate.target is None or gate.target == target
         ],
+    }
+
+
+def _verdict(asked: Precision) -> dict[str, Any]:
+    return {
+        "rules": VERDICT_RULES,
+        "min_cosine": asked.least_cosine,
+        "on_slower": str(asked.on_slower or OnSlower.QUARANTINE),
     }
 
 

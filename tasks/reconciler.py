@@ -18,6 +18,7 @@ from storage import attempts, backlog, builds, jobs, nodes, outbox, pulses
 from storage.database import Session, now
 from storage.models import Build, Job
 from tasks.absence import GAP_S, Heard, excused_until
+from tasks.chains import is_past
 from tasks.conclude import conclude
 from tasks.failing import fail_attempt
 from tasks.farm import Farm
@@ -174,7 +175,7 @@ def _waiting(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:
         for row in jobs.of_build(session, build.tenant_id, build.id)
         if row.target == job.target and row.position < job.position
     ]
-    if any(row.state is not JobState.SUCCEEDED for row in earlier):
+    if not all(map(is_past, earlier)):
         return set()
     try:
         release(session, build, job)

@@ -12,11 +12,12 @@ from typing import Any
 
 from enginefarm.errors import NotServed
 from enginefarm.spec import BuildSpec
-from enginefarm.state import JobState, Stage
+from enginefarm.state import PRECISION_STAGES, JobState, Stage
 from enginefarm.target import Target
 from storage import catalogue, jobs, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Model
+from tasks.chains import chain_of, is_past, twin_jobs
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
@@ -24,16 +25,21 @@ from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_me
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
 from tasks.routing import queue_for
+from tasks.twin import spec_of
 
 
-def made_by(its_jobs: Sequence[Job]) -> Made:
-    """Return what the succeeded jobs of one target have made."""
-    done = {
-        Stage(job.stage): Done(job.key or "", job.result or {})
-        for job in its_jobs
-        if job.state is JobState.SUCCEEDED
+def made_for(job: Job, its_jobs: Sequence[Job]) -> Made:
+    """Return what those of a target's jobs that a job is built on have made, if they succeeded."""
+    twin = _done(twin_jobs(its_jobs)).get(Stage.COMPILE) if job.twin is None else None
+    return made_of(_done(chain_of(job, its_jobs)), twin)
+
+
+def _done(rows: Sequence[Job]) -> dict[Stage, Done]:
+    return {
+        Stage(row.stage): Done(row.key or "", row.result or {})
+        for row in rows
+        if row.state is JobState.SUCCEEDED
     }
-    return made_of(done)
 
 
 class Ground:
@@ -72,11 +78,11 @@ class Ground:
         """Return a job's recipe; the stages before it must have run."""
         return recipe_for(
             Stage(job.stage),
-            self.spec,
+            spec_of(self.spec, job.twin),
             Target.parse(job.target),
             job.backend_version or "",
             {"digest": self.model.digest, "files": self.model.files},
-            made_by(its_jobs),
+            made_for(job, its_jobs),
         )
 
 
@@ -93,8 +99,8 @@ def release(session: Session, build: Build, job: Job) -> None:
 def release_from(ground: Ground, job: Job, its_jobs: list[Job]) -> None:
     """Do as :func:`release` does for a job among those of its target, on known ground."""
     for row in its_jobs[its_jobs.index(job) :]:
-        if row not in its_jobs:
-            continue  # dropped on the way: nobody can measure
+        if row not in its_jobs or (row.twin is not None and row.state.terminal):
+            continue  # dropped on the way: nobody can measure; or a twin that cannot be built
         if row.state is not JobState.WAITING or not _start(ground, row, its_jobs):
             return
 
@@ -126,7 +132,7 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     )
     alone = leader is None and stage is not Stage.PUBLISH
     if alone and not _has_the_memory(ground, job, its_jobs):
-        return False
+        return is_past(job)
     job.key, job.recipe, job.wait_until, job.note = key, recipe, None, None
     if leader is not None:
         job.joined_to = leader.id
@@ -192,7 +198,8 @@ def _has_the_memory(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     """
     stage, target, version = Stage(job.stage), Target.parse(job.target), job.backend_version or ""
     asked = [(stage, target, version)]
-    known = known_peaks(ground.session, job.tenant_id, ground.spec, asked).get((stage, job.target))
+    spec = spec_of(ground.spec, job.twin)
+    known = known_peaks(ground.session, job.tenant_id, spec, asked).get((stage, job.target))
     if known is None:
         return True
     job.peak_bytes = known.peak_bytes
@@ -202,7 +209,7 @@ def _has_the_memory(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         if ground.spec.wait_for_node > 0:
             words = f"waits for a node that can {stage} {target} with {known.words}"
             _let_wait(ground, job, words)
-        elif ground.asking:
+        elif ground.asking and job.twin is None:
             raise
         else:
             _give_up(ground.session, job, its_jobs, error)
@@ -212,7 +219,19 @@ def _has_the_memory(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
 
 def _give_up(session: Session, job: Job, its_jobs: Sequence[Job], error: NotServed) -> None:
     fail(session, job, error.as_failure())
+    if job.twin is not None:
+        leave_twin(session, job, its_jobs)
+        return
     for row in its_jobs:
+        if row.position > job.position and row.state is JobState.WAITING:
+            move(session, row, JobState.CANCELLED, note=f"not run: {job.stage} {job.state}")
+
+
+def leave_twin(session: Session, job: Job, its_jobs: Sequence[Job]) -> None:
+    """Give up what a twin's job should have served; without a cast the twin is built as it is."""
+    if job.stage in PRECISION_STAGES:
+        return
+    for row in twin_jobs(its_jobs):
         if row.position > job.position and row.state is JobState.WAITING:
             move(session, row, JobState.CANCELLED, note=f"not run: {job.stage} {job.state}")
 
@@ -231,9 +250,12 @@ def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     if newest_version(ground.live, target) is None:
         return
     planned = plan_target(ground.spec, target, ground.live)
+    twin = None if planned.twin is None else planned.twin.kind
     for row in list(its_jobs):
-        if Stage(row.stage) in planned.stages:
-            row.backend_version = planned.version_of(Stage(row.stage))
+        kind = None if row.twin is None else twin
+        if (Stage(row.stage), kind) in planned.steps and (row.twin is None or kind is not None):
+            row.twin = kind
+            row.backend_version = planned.version_of(Stage(row.stage), kind)
             row.unmeasured = planned.reason if row.stage == Stage.PUBLISH else None
         else:
             its_jobs.remove(row)

@@ -18,6 +18,7 @@ from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
+from enginefarm.verdict_report import PairedRuns
 from enginefarm.views import TensorView
 from tasks.recipe import Made
 
@@ -47,6 +48,8 @@ class _BenchmarkFacts(BaseModel):
     latency: list[LatencyReport]
     accuracy: AccuracyReport | None
     accuracy_reason: str | None = None
+    comparison: list[PairedRuns] = []
+    comparison_reason: str | None = None
     versions: dict[str, str] = {}
 
 
@@ -151,10 +154,11 @@ class Done:
     result: dict[str, Any]
 
 
-def made_of(done: Mapping[Stage, Done]) -> Made:
+def made_of(done: Mapping[Stage, Done], twin: Done | None = None) -> Made:
     """Return what the stages of one target that have succeeded have made.
 
-    Whichever stage writes a model, the newest is what the next one gets.
+    Whichever stage writes a model, the newest is what the next one gets. ``twin`` is the compile of
+    the engine that this one is held against.
     """
     keys = {stage: row.key for stage, row in done.items()}
     writers = [done[stage] for stage in Stage if stage in done and model_of(done[stage].result)]
@@ -167,6 +171,8 @@ def made_of(done: Mapping[Stage, Done]) -> Made:
         engine=engine_of(done[Stage.COMPILE].result) if Stage.COMPILE in done else None,
         compile_key=keys.get(Stage.COMPILE),
         benchmark_key=keys.get(Stage.BENCHMARK),
+        twin=None if twin is None else engine_of(twin.result),
+        twin_key=None if twin is None else twin.key,
     )
 
 

@@ -186,17 +186,18 @@ def _new_jobs(
             build=build,
             target=str(row.target),
             stage=str(stage),
+            twin=twin,
             position=position,
             state=JobState.WAITING,
             attempt=0,
             failures=0,
             priority=spec.priority,
-            backend_version=row.version_of(stage),
+            backend_version=row.version_of(stage, twin),
             limits=_limits(spec, policy),
             unmeasured=row.reason if stage is Stage.PUBLISH else None,
             created_at=now(),
         )
-        for position, stage in enumerate(row.stages)
+        for position, (stage, twin) in enumerate(row.steps)
     ]
     session.add_all(made)
     return made

@@ -1,4 +1,4 @@
-"""Measure an engine: latency first, then accuracy against the original model in ONNX Runtime.
+"""Measure an engine: latency, accuracy against the original in ONNX Runtime, speed beside a twin.
 
 Nothing is made up: what could not be measured is None, with the reason beside it. When the engine
 fails on an input, the original model is asked too: if it fails as well, the input is at fault.
@@ -15,6 +15,7 @@ from enginefarm.spec import Profile
 from enginefarm.state import Blame
 from workers.backends.base import Backend, ProgressSink
 from workers.gpu.taken import Taken
+from workers.measurement.beside import against_twin
 from workers.measurement.comparison import compare
 from workers.measurement.conditions import Conditions
 from workers.measurement.one_shape import Loaded, latency_at, places
@@ -43,13 +44,16 @@ def run(
     latency = []
     loaded = Loaded(engine, load_ms, peak, Conditions(device))
     shapes = list(places(profiles, request.options.batches))
-    share = LATENCY_SHARE / len(shapes)
+    alone = LATENCY_SHARE if request.twin is None else LATENCY_SHARE / 2
+    share = alone / len(shapes)
     try:
         for number, place in enumerate(shapes):
             part = PartSink(sink, number * share, share)
             latency.append(latency_at(place, request, loaded, part))
-        rest = PartSink(sink, LATENCY_SHARE, 0.0)
+        rest = PartSink(sink, alone, 0.0)
         accuracy, reason = compare(request, engine, profiles, rest)
+        part = PartSink(sink, 1 - alone, alone)
+        beside = against_twin(request, engine, backend, profiles, part)
     except Stopped:
         raise JobFailed("The benchmark was stopped.", blame=Blame.NODE, code="cancelled") from None
     facts: dict[str, Any] = {
@@ -58,4 +62,4 @@ def run(
     }
     if reason is not None:
         facts["accuracy_reason"] = reason
-    return facts
+    return facts | beside

@@ -97,7 +97,7 @@ class NodeSettings(BaseSettings):
         default=False,
         description="Let checks and compiles have a GPU together; a measurement is always alone.",
     )
-    device_wait_s: Annotated[float, Field(ge=0)] = Field(
+    device_wait_s: Annotated[float, Field(ge=1)] = Field(
         default=600.0, description="How long a job waits for a GPU before it is tried again later."
     )
     benchmark_times: Annotated[int, Field(ge=1, le=20)] = Field(
@@ -168,6 +168,11 @@ def show_gpu(uuid: str | None) -> None:
     """Let what this process loads from now on see one GPU alone, or none."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ["CUDA_VISIBLE_DEVICES"] = uuid or ""
+
+
+def gpus_hidden() -> bool:
+    """Tell whether this process was to see no GPU."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES") == ""
 
 
 def _words(text: str) -> list[str]:

@@ -73,7 +73,7 @@ class Job(Base):
 
     __tablename__ = "jobs"
     __table_args__ = (
-        UniqueConstraint("build_id", "target", "stage"),
+        UniqueConstraint("build_id", "target", "position"),
         Index("ix_jobs_state_queue", "state", "queue"),
         Index("ix_jobs_tenant_id_key", "tenant_id", "key"),
         Index("ix_jobs_joined_to", "joined_to"),
@@ -102,6 +102,7 @@ class Job(Base):
     build_id: Mapped[str] = mapped_column(ForeignKey("builds.id"))
     target: Mapped[str]
     stage: Mapped[str] = mapped_column(String(16))
+    twin: Mapped[str | None] = mapped_column(String(16))
     position: Mapped[int] = mapped_column(Integer)
     state: Mapped[JobState] = mapped_column(words(JobState))
     attempt: Mapped[int] = mapped_column(default=0)

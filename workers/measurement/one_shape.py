@@ -89,7 +89,7 @@ def latency_at(place: Place, request: Request, loaded: Loaded, sink: ProgressSin
         JobFailed: the engine does not run with such inputs.
         Stopped: the sink says so.
     """
-    feeds = _first(request, loaded.engine, place.profile)
+    feeds = first_feeds(request, loaded.engine, place.profile)
     try:
         loaded.engine.run(feeds)
     except Exception as error:
@@ -156,7 +156,12 @@ def _spent(before: int | None, after: int | None, runs: int) -> Spent:
     return Spent(None if before is None or after is None else after - before, runs)
 
 
-def _first(request: Request, engine: Runner, profile: Profile | None) -> inputs.Feeds:
+def first_feeds(request: Request, engine: Runner, profile: Profile | None) -> inputs.Feeds:
+    """Return the first batch of what an engine is measured with.
+
+    Raises:
+        JobFailed: the dataset does not fill one (code ``dataset_too_small``).
+    """
     for feeds, _ in request.batches(engine.inputs, profile):
         return feeds
     raise JobFailed(

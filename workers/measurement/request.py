@@ -44,10 +44,17 @@ class Request:
     fixed: Mapping[str, FixedInput] = field(default_factory=dict)
     keep_outputs: Sequence[str] = ()
     metric: EvaluationMetric | None = None
+    twin: Path | None = None
+    """The engine that this one is measured against, side by side."""
 
     @classmethod
     def of(
-        cls, recipe: Mapping[str, Any], source: ModelSource, engine: Path, dataset: Path | None
+        cls,
+        recipe: Mapping[str, Any],
+        source: ModelSource,
+        engine: Path,
+        dataset: Path | None,
+        twin: Path | None = None,
     ) -> Request:
         """Read a benchmark recipe."""
         return cls(
@@ -61,6 +68,7 @@ class Request:
             fixed=FIXED.validate_python(recipe.get("fixed") or {}),
             keep_outputs=recipe.get("keep_outputs") or [],
             metric=METRIC.validate_python(recipe.get("evaluation_metric")),
+            twin=twin,
         )
 
     @property

@@ -50,7 +50,7 @@ def measure(
     Raises:
         Stopped: the sink says so, between two runs.
     """
-    warm_count, warm_ms = _warm_up(once, options, clock, sink)
+    warm_count, warm_ms = warm_up(once, options, clock, sink)
     starts, samples = array("d"), array("d")
     medians: list[float] = []
     began = clock()
@@ -82,9 +82,14 @@ def measure(
     )
 
 
-def _warm_up(
+def warm_up(
     once: Callable[[], object], options: BenchmarkOptions, clock: Clock, sink: ProgressSink
 ) -> tuple[int, float]:
+    """Run until it is warm, once at least; return how often, and for how many ms.
+
+    Raises:
+        Stopped: the sink says so, between two runs.
+    """
     began, count = clock(), 0
     while count == 0 or (clock() - began) * MS < options.warmup_ms:
         _obey(sink)

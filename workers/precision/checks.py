@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from enginefarm.counted import counted
 from enginefarm.finding import Finding, error_finding, note_finding, warning_finding
 from enginefarm.precision import ENOUGH_SAMPLES, FEWEST_SAMPLES
 from enginefarm.precision_report import CalibrationData, InputRange
@@ -105,7 +106,8 @@ def _unusable(look: Look) -> list[Finding]:
         found.append(
             error_finding(
                 "calibration_not_finite",
-                f"{len(look.unfinite)} arrays of calibration samples hold NaN or infinity.",
+                "NaN or infinity is in "
+                f"{counted(len(look.unfinite), 'array')} of calibration samples.",
                 why="One of them makes the range of every tensor behind it infinite.",
                 where=_some(look.unfinite),
                 fix="Leave these samples out, or find out where they come from.",
@@ -115,7 +117,8 @@ def _unusable(look: Look) -> list[Finding]:
         found.append(
             error_finding(
                 "calibration_outside_profile",
-                f"{len(look.outside)} calibration samples do not fit the profile.",
+                f"{counted(len(look.outside), 'calibration sample does', 'calibration samples do')}"
+                " not fit the profile.",
                 where=_some(look.outside),
                 fix="Widen the profile, or leave these samples out.",
             )
@@ -129,7 +132,7 @@ def _count(look: Look, held_out: Look | None) -> list[Finding]:
         return [
             error_finding(
                 "calibration_too_few",
-                f"There are {look.samples} calibration samples.",
+                f"The calibration data has {counted(look.samples, 'sample')}.",
                 why="Nothing held out judges what so few lead to.",
                 fix=f"Give at least {FEWEST_SAMPLES}, better {ENOUGH_SAMPLES}, or an evaluation"
                 " dataset that judges them.",
@@ -140,7 +143,8 @@ def _count(look: Look, held_out: Look | None) -> list[Finding]:
     return [
         warning_finding(
             "calibration_few_samples",
-            f"There are {look.samples} calibration samples; {ENOUGH_SAMPLES} are usual.",
+            f"The calibration data has {counted(look.samples, 'sample')};"
+            f" {ENOUGH_SAMPLES} are usual.",
             why="Ranges from few samples depend on which they are.",
             fix="Give more, as different as what the engine will see.",
         )

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from enginefarm.built_with import built_with
 from enginefarm.comparable import (
     data_differ,
     machines_differ,
@@ -21,7 +22,6 @@ from enginefarm.comparable import (
     runs_differ,
     side_by_side,
 )
-from enginefarm.profile_text import as_flags
 from enginefarm.rank_test import rank_test
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport, OutputAccuracy
 
@@ -97,6 +97,13 @@ class Difference(_Data):
     latency: list[LatencyDifference]
     accuracy: list[OutputDifference]
     accuracy_reason: str | None = Field(default=None, description="Why it is not compared.")
+    model_accuracy: list[OutputDifference] = Field(
+        default=[], description="Of the model files in their precisions."
+    )
+    model_accuracy_reason: str | None = Field(default=None, description="Why it is not compared.")
+    verdict: Changed | None = Field(
+        default=None, description="What is said of each one's precision, if it differs."
+    )
     metric: Number | None = None
     metric_reason: str | None = None
     worse: list[str]
@@ -110,6 +117,10 @@ def difference(a: tuple[str, BuildReport], b: tuple[str, BuildReport]) -> Differ
     metric, metric_reason, metric_worse = _metric(left, right)
     worse = [f"slower at {_shapes(row)}" for row in latency if row.verdict is Verdict.SLOWER]
     worse += [f"output {row.output} is less accurate" for row in outputs if row.worse]
+    file_reason, files = _files(left, right)
+    worse += [
+        f"output {row.output} of the model file is less accurate" for row in files if row.worse
+    ]
     worse += [metric_worse] if metric_worse else []
     size = _number("engine_bytes", left.compile.engine_bytes, right.compile.engine_bytes)
     return Difference(
@@ -120,6 +131,9 @@ def difference(a: tuple[str, BuildReport], b: tuple[str, BuildReport]) -> Differ
         latency=latency,
         accuracy=outputs,
         accuracy_reason=reason,
+        model_accuracy=files,
+        model_accuracy_reason=file_reason,
+        verdict=_verdicts(left, right),
         metric=metric,
         metric_reason=metric_reason,
         worse=worse,
@@ -128,28 +142,11 @@ def difference(a: tuple[str, BuildReport], b: tuple[str, BuildReport]) -> Differ
 
 def _recipe(a: BuildReport, b: BuildReport) -> Iterator[Changed]:
     """Yield what decides an engine and differs, in the order in which one asks."""
-    sides = [_decides(report) for report in (a, b)]
+    sides = [built_with(report) for report in (a, b)]
     for what in dict.fromkeys([*sides[0], *sides[1]]):
         one, other = (side.get(what) for side in sides)
         if one != other:
             yield Changed(what=what, a=one, b=other)
-
-
-def _decides(report: BuildReport) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {
-        "model": report.model,
-        "repaired_model": report.repaired_model,
-        "target": str(report.target),
-        "backend_version": report.backend_version,
-    }
-    if report.recipe is not None:
-        found |= {f"options.{name}": value for name, value in report.recipe.options.items()}
-        found |= {f"profile {n}": as_flags(row) for n, row in enumerate(report.recipe.profiles)}
-    for row in report.repair.applied if report.repair else []:
-        found[f"repair {row.name}"] = row.version
-    for name, version in sorted(report.versions.items()):
-        found[f"versions.{name}"] = version
-    return found
 
 
 def _latencies(a: BuildReport, b: BuildReport) -> Iterator[LatencyDifference]:
@@ -223,6 +220,23 @@ def _accuracy(a: BuildReport, b: BuildReport) -> tuple[str | None, list[OutputDi
         return "it was not measured", []
     reason = data_differ(a.accuracy, b.accuracy)
     return reason, [] if reason else list(_outputs(a.accuracy, b.accuracy))
+
+
+def _files(a: BuildReport, b: BuildReport) -> tuple[str | None, list[OutputDifference]]:
+    """Compare the model files, where one of them has another precision than the model."""
+    left, right = (row.precision.model_accuracy if row.precision else None for row in (a, b))
+    if a.precision is None and b.precision is None:
+        return None, []
+    if left is None or right is None:
+        return "only one of them has a precision whose model file was measured", []
+    reason = data_differ(left, right)
+    return reason, [] if reason else list(_outputs(left, right))
+
+
+def _verdicts(a: BuildReport, b: BuildReport) -> Changed | None:
+    told = (row.precision_verdict for row in (a, b))
+    one, other = (None if row is None else row.verdict for row in told)
+    return None if one == other else Changed(what="precision verdict", a=one, b=other)
 
 
 def _outputs(a: AccuracyReport, b: AccuracyReport) -> Iterator[OutputDifference]:

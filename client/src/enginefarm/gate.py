@@ -17,8 +17,9 @@ class Metric(StrEnum):
     """What a gate may look at; units are in the names.
 
     ``cosine`` is of all samples together, as ``snr_db`` is; ``cosine_worst`` of the worst sample.
-    ``metric_value`` is the build's ``evaluation_metric`` of the engine, ``metric_loss`` how much
-    worse that is than the original's.
+    ``model.…`` is of the model file in its precision, which any node can measure, and not of the
+    engine. ``metric_value`` is the build's ``evaluation_metric`` of the engine, ``metric_loss`` how
+    much worse that is than the original's.
     """
 
     COSINE = "cosine"
@@ -34,13 +35,34 @@ class Metric(StrEnum):
     LATENCY_P50_MS = "latency_p50_ms"
     LATENCY_P99_MS = "latency_p99_ms"
     ENGINE_BYTES = "engine_bytes"
+    MODEL_COSINE = "model.cosine"
+    MODEL_COSINE_WORST = "model.cosine_worst"
+    MODEL_SNR_DB = "model.snr_db"
+    MODEL_PSNR_DB = "model.psnr_db"
+    MODEL_MAX_ABS_ERROR = "model.max_abs_error"
+    MODEL_MEAN_ABS_ERROR = "model.mean_abs_error"
+    MODEL_TOP1_AGREEMENT = "model.top1_agreement"
+    MODEL_TOP5_AGREEMENT = "model.top5_agreement"
+
+    @property
+    def of_model_file(self) -> bool:
+        """Whether it is of the model file, and not of the engine."""
+        return self.value.startswith(_OF_MODEL)
+
+    @property
+    def plain(self) -> Metric:
+        """The metric without saying of what it is."""
+        return Metric(self.value.removeprefix(_OF_MODEL))
 
     @property
     def more_is_better(self) -> bool | None:
         """Whether a larger value is the better one; None where that depends on the build."""
         if self is Metric.METRIC_VALUE:
             return None
-        return self in _MORE_IS_BETTER
+        return self.plain in _MORE_IS_BETTER
+
+
+_OF_MODEL = "model."
 
 
 _MORE_IS_BETTER = frozenset(

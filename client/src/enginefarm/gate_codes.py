@@ -14,5 +14,6 @@ GATE_CODES: Final[dict[str, str]] = {
     "gate_unmeasurable": "A gate looks at a number that no live node can measure.",
     "gate_without_metric": "A gate looks at a metric that the build does not ask for.",
     "gate_without_output": "A gate names an output, but its metric is not one of outputs.",
+    "gate_without_precision": "A gate looks at a model file in a precision, and none is asked for.",
     "metric_without_dataset": "A metric by labels is asked for, and no dataset holds any.",
 }

@@ -7,11 +7,7 @@ bounds together are a range, and may be meant.
 from __future__ import annotations
 
 from enginefarm.errors import InvalidRequest
-from enginefarm.spec import Gate, Metric
-
-_HIGHER_IS_BETTER = frozenset(
-    {Metric.COSINE, Metric.COSINE_WORST, Metric.SNR_DB, Metric.TOP1_AGREEMENT}
-)
+from enginefarm.spec import Gate
 
 
 def require_direction(gate: Gate) -> None:
@@ -21,7 +17,9 @@ def require_direction(gate: Gate) -> None:
         InvalidRequest: ``gate_direction``; the context has the metric, the sign that makes sense,
             and the bound.
     """
-    higher = gate.metric in _HIGHER_IS_BETTER
+    higher = gate.metric.more_is_better
+    if higher is None:
+        return
     right, wrong = ("at_least", "at_most") if higher else ("at_most", "at_least")
     bound = getattr(gate, wrong)
     if bound is None or getattr(gate, right) is not None:

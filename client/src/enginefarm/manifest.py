@@ -36,6 +36,7 @@ ENGINE_TYPES = {
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 TITLE = "org.opencontainers.image.title"
 PRECISION, LABELS = "vnd.enginefarm.precision", "vnd.enginefarm.labels"
+VERDICT = "vnd.enginefarm.precision.verdict"
 """Annotations of a manifest whose model was cast or calibrated."""
 MAX_MANIFEST_BYTES = 1 << 20
 _SAFE_NAME = re.compile(r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$")

@@ -40,6 +40,13 @@ class PrecisionTool(StrEnum):
     MODELOPT = "modelopt"
 
 
+class OnSlower(StrEnum):
+    """What becomes of an engine that is not faster than it would be without the precision."""
+
+    QUARANTINE = "quarantine"
+    PUBLISH = "publish"
+
+
 class CalibrationMethod(StrEnum):
     """How the range of a tensor follows from the values that were seen of it.
 
@@ -112,6 +119,9 @@ KIND_OPS: dict[PrecisionKind, tuple[str, ...]] = {
 }
 """The only operators that have a kind at all, where it is not for each to say."""
 DEFAULT_PERCENTILE = 99.99
+LEAST_COSINES = {PrecisionKind.FP16: 0.999}
+LEAST_COSINE = 0.99
+"""The cosine below which an output has lost too much, of a kind that has no number of its own."""
 DEFAULT_BLOCK = 128
 """Values of a weight in a row that share a scale in int4."""
 ENOUGH_SAMPLES = 512
@@ -156,6 +166,12 @@ class Precision(BaseModel):
     samples: Annotated[Whole, Field(ge=1, le=1 << 20)] | None = Field(
         default=None, description="Use the first so many samples; absent: all."
     )
+    min_cosine: Annotated[Real, Field(ge=-1, le=1)] | None = Field(
+        default=None, description="What each output must reach, or the verdict is regression."
+    )
+    on_slower: OnSlower | None = Field(
+        default=None, description="Whether an engine that is not faster than its twin goes out."
+    )
 
     sensitivity: bool | Annotated[Whole, Field(ge=0, le=512)] | None = Field(
         default=None,
@@ -167,6 +183,13 @@ class Precision(BaseModel):
     def stage(self) -> Stage | None:
         """The stage that makes it; None where nothing is to be made."""
         return STAGES.get(self.kind)
+
+    @property
+    def least_cosine(self) -> float:
+        """The cosine that each output must reach."""
+        if self.min_cosine is not None:
+            return self.min_cosine
+        return LEAST_COSINES.get(self.kind, LEAST_COSINE)
 
     @property
     def maker(self) -> PrecisionTool | None:

@@ -28,6 +28,8 @@ PRECISION_CODES: Final[dict[str, str]] = {
     "precision_not_served": "No live node takes the stage that the precision needs.",
     "precision_operator": "An operator is named that there is not in the precision.",
     "precision_option_unused": "An option of the precision is given that its kind does not take.",
+    "precision_regression": "In its precision the engine is less accurate than allowed.",
+    "precision_slower": "In its precision the engine is not faster than without it.",
     "precision_tool": "The tool that is named does not make the precision.",
     "precision_tool_failed": "The tool that changes the precision failed on the model.",
     "precision_without_effect": "Nothing of the model is in the new precision.",

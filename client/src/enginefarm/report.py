@@ -6,8 +6,8 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms; schema 4 had no ``precision.sensitivity``, no ``precision.recipe.block_size``, no
-``trust``, no ``device`` and no ``device_memory_bytes``.
+histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
+``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from enginefarm.repair_report import RepairReport
 from enginefarm.spec import Profile
 from enginefarm.target import Target
 from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
+from enginefarm.verdict_report import VerdictReport
 
 REPORT_SCHEMA = 5
 
@@ -145,6 +146,9 @@ class BuildReport(_Data):
     )
     precision: PrecisionReport | None = Field(
         default=None, description="Absent where the model was built in the precision it came in."
+    )
+    precision_verdict: VerdictReport | None = Field(
+        default=None, description="Whether the precision is worth it; absent where none was asked."
     )
     findings: Annotated[list[Finding], Field(max_length=MAX_FINDINGS)] = Field(
         default=[], description="The first of what the check found and let pass."

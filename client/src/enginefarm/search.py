@@ -13,11 +13,13 @@ from typing import Annotated
 from pydantic import Field
 
 from enginefarm.digest import Digest
+from enginefarm.errors import InvalidRequest
 from enginefarm.gate import Gate, Metric
 from enginefarm.numbers import Whole
 from enginefarm.precision import (
     LAYERS_TRIED,
     CalibrationMethod,
+    OnSlower,
     Operator,
     Pattern,
     Precision,
@@ -114,7 +116,29 @@ class SearchSpec(Strict):
 
 
 def with_precision(spec: SearchSpec, precision: Precision, gates: Sequence[Gate]) -> BuildSpec:
-    """Return the build of a candidate: the search's, in a precision, with what it must meet."""
+    """Return the build of a candidate: the search's, in a precision, with what it must meet.
+
+    What is required of accuracy is for the search to say, and not for the usual floor of a verdict;
+    what is not faster goes out only where something else than latency decides.
+    """
     given = spec.build.model_dump(mode="json")
-    body = {"precision": precision.model_dump(mode="json"), "gates": list(gates)}
-    return BuildSpec.model_validate(given | body)
+    asked = precision.model_dump(mode="json")
+    if precision.kind is not PrecisionKind.AS_IS:
+        other = spec.prefer not in {None, Prefer.LATENCY}
+        asked |= {"min_cosine": -1.0, "on_slower": OnSlower.PUBLISH if other else None}
+    return BuildSpec.model_validate(given | {"precision": asked, "gates": list(gates)})
+
+
+def require_one_target(spec: SearchSpec) -> None:
+    """Refuse a search for several targets.
+
+    Raises:
+        InvalidRequest: ``search_target``.
+    """
+    if len(spec.build.targets) != 1:
+        raise InvalidRequest(
+            f"A search is for one target; the build names {len(spec.build.targets)}.",
+            code="search_target",
+            why="The fastest on one machine is not the fastest on another.",
+            fix="Begin one search for each target: what they share is built once.",
+        )

@@ -12,11 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
 from enginefarm.finding import Finding
+from enginefarm.precision import PrecisionKind
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildKind, BuildState, JobState, NodeState, Stage
 from enginefarm.target import Target
 from enginefarm.tensor import TensorView as TensorView  # noqa: PLC0414 - a view like the others
+from enginefarm.verdict_report import PrecisionVerdict
 
 
 class View(BaseModel):
@@ -120,6 +122,9 @@ class JobView(View):
 
     id: str
     stage: Stage
+    twin: PrecisionKind | None = Field(
+        default=None, description="It builds the twin, in this precision, and not the engine."
+    )
     target: Target
     state: JobState
     attempt: int
@@ -146,6 +151,11 @@ class JobView(View):
     attempts: list[AttemptView] = []
     findings: list[Finding] = Field(default=[], description="Of a check: all that it found.")
 
+    @property
+    def step(self) -> str:
+        """The stage, in words that tell the twin's from the engine's."""
+        return str(self.stage) if self.twin is None else f"twin {self.stage}"
+
 
 class TargetView(View):
     """How a build stands on one target."""
@@ -156,6 +166,10 @@ class TargetView(View):
     artifact_state: ArtifactState | None
     cached: bool
     failure: Failure | None
+    verdict: PrecisionVerdict | None = Field(
+        default=None, description="Whether the precision that was asked for is worth it."
+    )
+    verdict_reason: str | None = Field(default=None, description="The verdict's numbers or cause.")
 
 
 class BuildSummary(View):

@@ -41,8 +41,15 @@ from tasks.messages import (
     UploadsRequest,
 )
 from tasks.routing import NODE_STAGES
+from tests.integration.tasks.fake_facts import (
+    LATENCY,
+    VERSION,
+    accuracy,
+    paired_facts,
+    precision_facts,
+    repair_facts,
+)
 
-VERSION = "1.2.3"
 ALREADY_THERE = 412
 
 
@@ -76,6 +83,8 @@ class FakeNode:
     name: str
     backends: list[BackendDescription] = field(default_factory=lambda: [backend()])
     cosine: float = 0.9999
+    speedup: float = 1.5
+    """How much faster an engine in another precision is than its twin."""
     engine: bytes | None = None
     repaired: bytes | None = None
     precise: bytes = b"the model in another precision"
@@ -151,7 +160,7 @@ class FakeNode:
             lease_token=work.lease_token,
             state=JobState.SUCCEEDED,
             outputs=[file for file, _ in made],
-            facts=self.facts(work.stage, len(made[0][1]) if made else 0),
+            facts=self.facts(work.stage, len(made[0][1]) if made else 0) | self.beside(work),
             log=log[0] if upload else None,
             peak_memory_bytes=self.took.get(work.stage),
         )
@@ -199,6 +208,10 @@ class FakeNode:
             return [(_file("engine", "model.onnx", kind, data), data)]
         return []
 
+    def beside(self, work: Assignment) -> dict[str, Any]:
+        """Return what it measured beside a twin, if one came with the job."""
+        return paired_facts(self.speedup) if "twin" in work.recipe else {}
+
     def facts(self, stage: Stage, size: int) -> dict[str, Any]:
         if stage is Stage.REPAIR:
             return repair_facts(changed=self.repaired is not None)
@@ -212,88 +225,7 @@ class FakeNode:
         return {"latency": [LATENCY], "accuracy": accuracy(self.cosine), "versions": {}}
 
 
-def repair_facts(*, changed: bool) -> dict[str, Any]:
-    passed = {
-        "name": "unique-dimensions",
-        "version": 1,
-        "exactness": "structural",
-        "outcome": "applied" if changed else "nothing-to-do",
-        "why": "as a test wants it",
-    }
-    report = {"changed": changed, "nodes_before": 2, "nodes_after": 1, "seconds": 0.5}
-    facts: dict[str, Any] = {"repair": report | {"passes": [passed]}, "versions": {}}
-    tensor = {"name": "x", "dtype": "float32", "shape": [1, 4]}
-    interface = {"inputs": [tensor], "outputs": [tensor | {"name": "y"}]}
-    return facts | ({"interface": interface} if changed else {})
-
-
-def precision_facts(stage: Stage, *, labels: list[str]) -> dict[str, Any]:
-    kind, tool = ("int8", "onnxruntime") if stage is Stage.CALIBRATE else ("fp16", "enginefarm")
-    report = {
-        "recipe": {"kind": kind, "tool": tool, "tool_version": VERSION},
-        "nodes": 2,
-        "changed": 1,
-        "labels": labels,
-        "model_accuracy": accuracy(0.998),
-        "model_bytes": 30,
-        "seconds": 0.5,
-    }
-    tensor = {"name": "x", "dtype": "float32", "shape": [1, 4]}
-    interface = {"inputs": [tensor], "outputs": [tensor | {"name": "y"}]}
-    return {"precision": report, "interface": interface, "versions": {"onnxruntime": VERSION}}
-
-
 def _file(role: str, name: str, media_type: str, data: bytes) -> OutputFile:
     return OutputFile(
         role=role, name=name, digest=digest_of(data), size=len(data), media_type=media_type
     )
-
-
-LATENCY = {
-    "shapes": {"x": [1, 4]},
-    "batch": 1,
-    "end_to_end_ms": {
-        "count": 50,
-        "min": 1.0,
-        "max": 2.0,
-        "mean": 1.5,
-        "std": 0.1,
-        "cov": 0.07,
-        "p50": 1.5,
-        "p90": 1.8,
-        "p95": 1.9,
-        "p99": 2.0,
-    },
-    "throughput_qps": 640.0,
-    "warmup_iterations": 10,
-    "warmup_ms": 200.0,
-    "stable": True,
-    "load_ms": 12.0,
-    "peak_memory_bytes": 1 << 20,
-    "threads": 1,
-}
-
-
-def accuracy(cosine: float) -> dict[str, Any]:
-    row = {
-        "output": "y",
-        "dtype_reference": "float32",
-        "dtype_engine": "float32",
-        "max_abs_error": 0.001,
-        "mean_abs_error": 0.0001,
-        "max_rel_error": 0.001,
-        "mean_rel_error": 0.0001,
-        "cosine": cosine,
-        "snr_db": 60.0,
-        "exact": False,
-        "top1_agreement": None,
-        "nonfinite_engine": 0,
-        "nonfinite_reference": 0,
-    }
-    return {
-        "reference": "onnxruntime, fp32",
-        "data": "synthetic, seed 0",
-        "synthetic": True,
-        "samples": 8,
-        "outputs": [row],
-    }

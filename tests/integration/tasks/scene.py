@@ -88,7 +88,15 @@ class Scene:
     def jobs(self, build_id: str, target: str = CPU) -> dict[Stage, Job]:
         with self.farm.database.transaction() as session:
             rows = jobs.of_build(session, self.tenant_id, build_id)
-        return {Stage(row.stage): row for row in rows if row.target == target}
+        mine = [row for row in rows if row.target == target and row.twin is None]
+        return {Stage(row.stage): row for row in mine}
+
+    def twin(self, build_id: str, target: str = CPU) -> dict[Stage, Job]:
+        """Return the jobs that build the twin of a target's engine."""
+        with self.farm.database.transaction() as session:
+            rows = jobs.of_build(session, self.tenant_id, build_id)
+        mine = [row for row in rows if row.target == target and row.twin is not None]
+        return {Stage(row.stage): row for row in mine}
 
     def job(self, build_id: str, stage: Stage, target: str = CPU) -> Job:
         return self.jobs(build_id, target)[stage]
@@ -139,9 +147,20 @@ class Scene:
     def run(self, node: FakeNode, build_id: str, target: str = CPU) -> None:
         """Let a node do whatever is queued of a target, up to the publisher's door."""
         for stage in NODE_STAGES:
+            if stage is Stage.BENCHMARK:
+                self.run_twin(node, build_id, target)
             job = self.jobs(build_id, target).get(stage)
             if job is not None and job.state is JobState.QUEUED:
                 self.do(node, build_id, stage, target)
+
+    def run_twin(self, node: FakeNode, build_id: str, target: str = CPU) -> None:
+        """Let a node build the twin of a target's engine, as far as it is queued."""
+        for stage in NODE_STAGES:
+            job = self.twin(build_id, target).get(stage)
+            if job is not None and job.state is JobState.QUEUED:
+                work = node.take(job)
+                assert node.tell(work, node.done(work)) is JobState.UPLOADED
+                self.settle()
 
     def withdraw(self, build_id: str) -> None:
         """Let nobody take from the cache what a build made."""

@@ -14,7 +14,8 @@ from storage.models import Candidate, Job, Search
 from tasks.messages import Assignment, FinishRequest
 from tasks.search import advance, begin
 from tasks.submit import Requester
-from tests.integration.tasks.fake_node import FakeNode, accuracy
+from tests.integration.tasks.fake_facts import accuracy
+from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import CPU, Scene
 from tests.integration.tasks.test_precisions import dataset
 

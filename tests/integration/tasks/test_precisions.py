@@ -10,7 +10,7 @@ import pytest
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import InvalidDataset, InvalidRequest, NotFound, NotServed
-from enginefarm.manifest import LABELS, PRECISION
+from enginefarm.manifest import LABELS, PRECISION, VERDICT
 from enginefarm.state import PLAIN_STAGES, Blame, BuildState, JobState, Stage
 from storage import blobs, catalogue
 from storage.database import now
@@ -86,10 +86,11 @@ def test_what_was_calibrated_is_checked_and_compiled_and_the_original_is_the_mea
         assert work.recipe["model"] == written(node)
         node.tell(work, node.done(work))
         scene.settle()
+    scene.run_twin(node, build_id)
     work = node.take(scene.job(build_id, Stage.BENCHMARK))
     original: Any = work.recipe["model"]
     assert original["digest"] == scene.model
-    assert sorted(file.role for file in work.inputs) == ["dataset", "engine", "model"]
+    assert sorted(file.role for file in work.inputs) == ["dataset", "engine", "model", "twin"]
 
 
 def test_report_manifest_and_provenance_tell_of_the_precision(scene: Scene, node: FakeNode) -> None:
@@ -109,7 +110,7 @@ def test_report_manifest_and_provenance_tell_of_the_precision(scene: Scene, node
     assert report.repaired_model == config["repaired_model"] == written(node)["digest"]
     verified = scene.verified((scene.job(build_id, Stage.PUBLISH).result or {})["artifact"])
     notes = verified.manifest.annotations
-    assert notes == {PRECISION: "int8", LABELS: "synthetic_calibration"}
+    assert notes == {PRECISION: "int8", LABELS: "synthetic_calibration", VERDICT: "accept"}
     predicate = json.loads(verified.statement.payload)["predicate"]
     definition = predicate["buildDefinition"]
     assert definition["externalParameters"]["precision"]["method"] == "percentile"

@@ -191,20 +191,3 @@ def test_why_nothing_is_known_of_layers_is_said_and_nothing_where_nobody_asked()
     assert "layers cost" not in read(render(silent)).text
     page = read(render(silent.model_copy(update={"precision": why})))
     assert "Not measured: no <output>" in page.text
-
-
-def test_the_page_says_how_the_precision_was_made_and_nothing_where_it_is_as_it_came() -> None:
-    told = filled(PrecisionReport, optional=True)
-    assert told.model_accuracy is not None
-    page = read(render(reports.report().model_copy(update={"precision": told})))
-    recipe = told.recipe
-    words = [f"{recipe.kind} by {recipe.tool} {recipe.tool_version}, {recipe.method}"]
-    words += [f"{told.changed} of {told.nodes} nodes", "calibrated", told.labels[0]]
-    words += [told.findings[0].message, told.kept[0].why, told.model_accuracy.outputs[0].output]
-    for each in words:
-        assert each.replace("\n", " ") in page.text
-
-    unknown = told.model_copy(update={"model_accuracy": None, "model_accuracy_reason": "no <way>"})
-    blind = read(render(reports.report().model_copy(update={"precision": unknown})))
-    assert "The accuracy of the model file is not known: no <way>" in blind.text
-    assert "Precision" not in read(render(reports.report())).text

@@ -56,12 +56,17 @@ def test_a_bound_that_is_hard_but_possible_is_admitted(gate: dict[str, Any]) -> 
 
 
 def test_every_metric_has_a_range() -> None:
-    assert set(admission._RANGES) == set(Metric)
+    assert set(admission._RANGES) == {metric.plain for metric in Metric}
 
 
 @pytest.mark.parametrize(
     ("fields", "code", "names"),
     [
+        (
+            {"gates": [{"metric": "model.cosine", "at_least": 0.9}]},
+            "gate_without_precision",
+            "cosine",
+        ),
         ({"options": {"compile": {"workspace_mib": 64}}}, "option_unused", "tensorrt-rtx"),
         (
             {"options": {"benchmark": {"min_duration_ms": 20_000}}},

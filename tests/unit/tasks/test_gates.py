@@ -149,7 +149,7 @@ def test_an_output_for_which_a_metric_has_no_meaning_is_left_out() -> None:
 
 
 def test_every_metric_can_be_judged() -> None:
-    for metric in Metric:
+    for metric in [metric for metric in Metric if not metric.of_model_file]:
         (verdict,) = judge([Gate(metric=metric, at_least=-1e9)], TWO)
         assert verdict.met is (metric is not Metric.TOP1_AGREEMENT)
 

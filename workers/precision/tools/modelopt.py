@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.lib import format as npy
 
 from enginefarm.precision import PrecisionKind
 from workers.backends.base import MODEL_BYTES_IN_ONE_FILE
@@ -177,8 +179,11 @@ def _raise_if_failed(kind: PrecisionKind, answer: Mapping[str, Any]) -> None:
 def _write(samples: Iterable[Feeds], folder: Path, alive: Callable[[str, str], None]) -> None:
     """Write each sample to a file of its own; they may differ in their sizes."""
     for number, feeds in enumerate(samples):
-        with (folder / f"{number:07d}.npz").open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **feeds)
+        # Not by numpy.savez, of which an input may have an argument's name.
+        with zipfile.ZipFile(folder / f"{number:07d}.npz", "w") as stored:
+            for name, array in feeds.items():
+                with stored.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                    npy.write_array(stream, np.asarray(array), allow_pickle=False)
         alive("writing the samples", f"{number + 1} samples")
 
 

@@ -106,6 +106,9 @@ def _numbers(found: Difference) -> Iterator[tuple[str, Number]]:
     for output in found.accuracy:
         for row in output.numbers:
             yield f"{row.name} of {output.output}", row
+    for output in found.model_accuracy:
+        for row in output.numbers:
+            yield f"{row.name} of {output.output} in the model file", row
     if found.metric is not None:
         yield found.metric.name, found.metric
 
@@ -122,6 +125,11 @@ def _remarks(found: Difference) -> Iterator[str]:
         yield "built with the same recipe"
     if found.accuracy_reason is not None:
         yield f"accuracy is not comparable: {found.accuracy_reason}"
+    if found.model_accuracy_reason is not None:
+        yield f"the model files are not comparable: {found.model_accuracy_reason}"
+    if found.verdict is not None:
+        one, other = _both(found.verdict)
+        yield f"the verdict on the precision of A is {one}, of B {other}"
     if found.metric_reason is not None:
         yield f"the metric is not comparable: {found.metric_reason}"
     yield f"B is worse: {'; '.join(found.worse)}" if found.worse else "B is not seen to be worse"

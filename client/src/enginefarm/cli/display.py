@@ -145,7 +145,7 @@ class _Bars:
         for job in build.jobs:
             if job.id not in self._bars:
                 self._bars[job.id] = self._progress.add_task(
-                    job.stage,
+                    job.step,
                     total=1.0,
                     target=f"{job.target!s:<20}",
                     percent="",
@@ -205,7 +205,7 @@ class _Lines:
             self._known[job.id] = phrase
             seconds = _seconds(job)
             took = "" if seconds is None or not job.state.terminal else f" ({seconds:.1f} s)"
-            line = f"{job.target!s:<20} {job.stage:<9} {phrase}{took}"
+            line = f"{job.target!s:<20} {job.step:<9} {phrase}{took}"
             self._console.print(Text(line), soft_wrap=True)
 
     def progress(self, job_id: str, view: ProgressView) -> None:

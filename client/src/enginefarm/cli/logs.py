@@ -146,7 +146,7 @@ class Follower:
         speaks = part.text != (shown or "") or (shown is None and not self.wanted.patient)
         if titled and self._speaking != place and speaks:
             self._end_line()
-            say(f"== {job.target} {job.stage} {job.id} attempt {number}")
+            say(f"== {job.target} {job.step} {job.id} attempt {number}")
             self._speaking = place
         if shown is None and not part.whole and len(part.text) >= _LARGE_TAIL:
             remark("the attempt still runs: only the end of its log is kept until it is over")

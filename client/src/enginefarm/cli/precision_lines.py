@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from enginefarm.cli.figures import size
 from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.precision_report import PrecisionRecipe, PrecisionReport
+from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
 
 _SHOWN = 5
 
@@ -45,6 +46,22 @@ def precision_line(told: PrecisionReport | None) -> str:
     share = f"{told.changed} of {told.nodes} nodes"
     made = f"{size(told.model_bytes)}, in {told.seconds:.1f} s"
     return f"{told.recipe.kind} by {_tool(told.recipe)}: {share}, {made}"
+
+
+def verdict_line(told: VerdictReport | None) -> Iterator[str]:
+    """Yield what is said of the precision, with the numbers."""
+    if told is None:
+        return
+    released = ", released all the same" if told.verdict and not told.held_back else ""
+    released = "" if told.verdict is PrecisionVerdict.ACCEPT else released
+    yield f"precision {told.verdict or 'has no verdict'}{released}: {told.reason}"
+
+
+def verdict_notes(told: VerdictReport | None) -> Iterator[str]:
+    """Yield the verdict, and what it was held against."""
+    yield from verdict_line(told)
+    if told is not None and told.twin is not None:
+        yield f"precision twin {told.twin.precision}: {told.twin.why}"
 
 
 def _tool(recipe: PrecisionRecipe) -> str:

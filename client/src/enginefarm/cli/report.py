@@ -14,7 +14,7 @@ from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.layer_lines import layer_notes, layers_grid
 from enginefarm.cli.measuring_lines import device_grid, shapes_of, trust_lines
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
-from enginefarm.cli.precision_lines import precision_line, precision_notes
+from enginefarm.cli.precision_lines import precision_line, precision_notes, verdict_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
 from enginefarm.counted import counted
@@ -29,6 +29,8 @@ from enginefarm.report import (
     MetricReport,
 )
 from enginefarm.report_page import render
+from enginefarm.shapes_text import shapes_text
+from enginefarm.verdict_report import SpeedReport
 from enginefarm.views import ArtifactView
 
 Number = float | None
@@ -141,6 +143,8 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
         yield _metric(told.accuracy.metric)
     if told.latency:
         yield _latency(told.latency)
+    if told.precision_verdict is not None and told.precision_verdict.speed:
+        yield _speed(told.precision_verdict.speed)
     if any(row.device is not None for row in told.latency):
         yield device_grid(told.latency)
 
@@ -206,6 +210,20 @@ def _latency(rows: list[LatencyReport]) -> Grid:
     return grid
 
 
+def _speed(rows: list[SpeedReport]) -> Grid:
+    names = ("engine", "twin", "times as fast", "from", "to", "pairs")
+    numbers = tuple(Column(name, right=True) for name in names)
+    grid = Grid((Column("beside the twin at", free=True, head=True), *numbers, Column("faster")))
+    for row in rows:
+        times = (f"{each:.3f} ms" for each in (row.engine_p50_ms, row.twin_p50_ms))
+        ratios = (
+            NONE if each is None else f"{each:.3f}" for each in (row.speedup, row.low, row.high)
+        )
+        faster = "yes" if row.faster else "no"
+        grid.add(shapes_text(row.shapes), *times, *ratios, str(len(row.ratios)), faster)
+    return grid
+
+
 def _notes(told: BuildReport) -> Iterator[str]:
     if not told.measured:
         yield f"not measured: {told.reason or 'no reason given'}"
@@ -215,6 +233,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
         yield f"accuracy  against {told.accuracy.reference}, on {data} ({samples})"
         yield from (f"accuracy  {note}" for note in told.accuracy.notes)
     yield from precision_notes(told.precision)
+    yield from verdict_notes(told.precision_verdict)
     yield from layer_notes(told.precision)
     for row in told.latency:
         if is_noisy(row):

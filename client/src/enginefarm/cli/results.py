@@ -16,12 +16,14 @@ from enginefarm.cli.fixes import fix_in_words
 from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
+from enginefarm.cli.precision_lines import verdict_line
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
 from enginefarm.state import ArtifactState, JobState, Stage
+from enginefarm.verdict_report import PrecisionVerdict
 from enginefarm.views import ArtifactView, BuildView, TargetView
 
 __all__ = ["NONE", "result_lines", "result_table", "short", "size"]
@@ -37,13 +39,17 @@ NOISY = "~"
 def result_table(farm: FarmClient, build: BuildView) -> Grid:
     """Return the table of a build's targets."""
     title = Text(f"{clean(build.model_name)}  {build.state}")
-    grid = Grid((*_HEADS, *_NUMBERS, Column("digest")), title=title, framed=True)
+    verdicts = any(target.verdict is not None for target in build.targets)
+    heads = (*_HEADS, Column("verdict")) if verdicts else _HEADS
+    grid = Grid((*heads, *_NUMBERS, Column("digest")), title=title, framed=True)
     artifacts = _artifacts(farm, build)
     for target in build.targets:
         artifact = artifacts.get(target.artifact or "")
         # The whole digest stands in the line below the table that says how to fetch it.
         digest = NONE if target.artifact is None else short(target.artifact)
-        grid.add(str(target.target), _state(build, target, artifact), *_numbers(artifact), digest)
+        verdict = (_verdict(target),) if verdicts else ()
+        state = _state(build, target, artifact)
+        grid.add(str(target.target), state, *verdict, *_numbers(artifact), digest)
     return grid
 
 
@@ -102,6 +108,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
     if not report.measured:
         yield f"not measured: {report.reason or 'no reason given'}"
     yield from repaired(report)
+    yield from verdict_line(report.precision_verdict)
     yield from costliest(report.precision)
     for verdict in report.gates:
         if not verdict.met:
@@ -164,9 +171,16 @@ def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) 
     return Text(str(target.state), style=style)
 
 
+def _verdict(target: TargetView) -> Text:
+    if target.verdict is None:
+        return Text(NONE)
+    style = "green" if target.verdict is PrecisionVerdict.ACCEPT else "red"
+    return Text(str(target.verdict), style=style)
+
+
 def _from_cache(build: BuildView, target: TargetView) -> str:
     """Say how much of a target was not made by this build; an engine may be measured anew."""
-    jobs = [job for job in build.jobs if job.target == target.target]
+    jobs = [job for job in build.jobs if job.target == target.target and job.twin is None]
     cached = {job.stage for job in jobs if job.cached_from is not None}
     if jobs and len(cached) == len(jobs):
         return " (all cached)"
@@ -222,7 +236,7 @@ def _warnings(build: BuildView, target: TargetView) -> Iterator[str]:
     if target.failure is not None:
         return
     for job in build.jobs:
-        for found in job.findings if job.target == target.target else []:
+        for found in job.findings if job.target == target.target and job.twin is None else []:
             if found.severity is Severity.WARNING:
                 where = f" At: {found.where}." if found.where else ""
                 yield f"{target.target}: warning: {found.message}{where} [{found.code}]"

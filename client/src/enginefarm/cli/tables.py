@@ -38,7 +38,7 @@ def jobs_table(build: BuildView) -> Grid:
     for job in build.jobs:
         state = f"{job.state}{' (cached)' if job.cached_from else ''}"
         note = job.note or (job.failure.code if job.failure else ", ".join(job.repairs))
-        row = (str(job.target), str(job.stage), state, str(job.attempt), job.node or NONE)
+        row = (str(job.target), job.step, state, str(job.attempt), job.node or NONE)
         started = NONE if job.started_at is None else when(job.started_at)
         grid.add(*row, started, _took(job), job.id, note)
     return grid
@@ -50,7 +50,7 @@ def plan_table(plan: PlanView) -> Grid:
     for target in plan.targets:
         for job in target.jobs:
             where = job.source or ", ".join(job.nodes) or job.queue or NONE
-            row = (str(target.target), target.backend_version or NONE, str(job.stage), job.outcome)
+            row = (str(target.target), target.backend_version or NONE, job.step, job.outcome)
             grid.add(*row, where, _why(job))
         if not target.measured:
             reason = target.reason or ""

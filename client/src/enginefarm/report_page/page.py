@@ -6,11 +6,10 @@ import base64
 import hashlib
 
 from enginefarm.report import BuildReport
-from enginefarm.report_page import sections
+from enginefarm.report_page import precision, sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
 from enginefarm.report_page.measuring import measuring
-from enginefarm.report_page.precision import precision
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -38,8 +37,9 @@ def render(report: BuildReport) -> bytes:
         f"Report: {report.model_name or report.model} for {report.target}",
         sections.head(report),
         sections.gates(report),
+        precision.verdict(report),
+        precision.precision(report),
         sections.accuracy(report),
-        precision(report),
         layers(report),
         sections.latency(report),
         measuring(report),

@@ -1,61 +1,104 @@
-"""What was done to a model's precision, on the page of a report."""
+"""The parts of a report's page that tell of its precision; absent where none was asked for."""
 
 from __future__ import annotations
 
-from enginefarm.precision_report import PrecisionRecipe, PrecisionReport
+from collections.abc import Iterator
+
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.report import BuildReport
-from enginefarm.report_page.markup import Markup, join, number, table, tag
-from enginefarm.report_page.sections import MAX_ROWS
+from enginefarm.report_page.markup import NONE, Markup, number, table, tag
+from enginefarm.report_page.sections import MAX_ROWS, facts, outputs
+from enginefarm.shapes_text import shapes_text
+from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
 
 
-def precision(report: BuildReport) -> Markup:
-    """Return the recipe, the accuracy of the model file, and what was found of the data."""
-    told = report.precision
+def verdict(report: BuildReport) -> Markup:
+    """Return whether the precision is worth it, with the numbers."""
+    told = report.precision_verdict
     if told is None:
-        return Markup("")
-    named = [
-        ["precision", _recipe(told.recipe)],
-        ["changed", f"{told.changed} of {told.nodes} nodes"],
-    ]
-    named += [["model file", f"{told.model_bytes} bytes"]]
-    if told.data is not None:
-        named.append(["calibrated", f"on {told.data.samples} samples, {told.recipe.calibration}"])
-    named += [["label", label] for label in told.labels]
-    facts = tag("dl", *(join(tag("dt", name), tag("dd", value)) for name, value in named))
+        return Markup()
+    kind = {None: "none", PrecisionVerdict.ACCEPT: "good"}.get(told.verdict, "bad")
+    said = f"{told.verdict or 'No verdict'}: {told.reason}."
     return tag(
-        "section", tag("h2", "Precision"), facts, _of_the_file(told), _data(told), _kept(told)
+        "section",
+        tag("h2", "Verdict on the precision"),
+        tag("p", said, class_=kind),
+        *([_speed(told)] if told.speed else []),
+        facts(list(_held_against(told))),
     )
 
 
-def _recipe(recipe: PrecisionRecipe) -> str:
-    made = f"{recipe.kind} by {recipe.tool} {recipe.tool_version}"
-    if recipe.method is None:
-        return made
-    upto = f" {recipe.percentile:g}" if recipe.percentile is not None else ""
-    return f"{made}, {recipe.method}{upto}"
-
-
-def _of_the_file(told: PrecisionReport) -> Markup:
-    if told.model_accuracy is None:
-        return tag(
-            "p", f"The accuracy of the model file is not known: {told.model_accuracy_reason}"
-        )
+def _speed(told: VerdictReport) -> Markup:
+    heads = ["beside the twin at", "faster", "engine P50 ms", "twin P50 ms", "times as fast"]
+    heads += ["from", "to", "confidence", "pairs", "runs", "of the twin"]
     rows = [
-        [row.output, *map(number, (row.cosine, row.cosine_worst, row.max_abs_error, row.snr_db))]
-        for row in told.model_accuracy.outputs[:MAX_ROWS]
+        [
+            shapes_text(row.shapes) or NONE,
+            "yes" if row.faster else "no",
+            *map(number, (row.engine_p50_ms, row.twin_p50_ms, row.speedup, row.low, row.high)),
+            *map(number, (row.confidence, len(row.ratios), row.engine_runs, row.twin_runs)),
+        ]
+        for row in told.speed[:MAX_ROWS]
     ]
-    return table(["model file", "cosine", "worst cosine", "max error", "SNR dB"], rows)
+    return table(heads, rows, left=2)
 
 
-def _data(told: PrecisionReport) -> Markup:
-    rows = [[str(row.severity), row.code, row.message, row.fix or ""] for row in told.findings]
-    return table(["", "code", "of the data", "fix"], rows, left=4) if rows else Markup("")
+def _held_against(told: VerdictReport) -> Iterator[list[str]]:
+    if told.twin is not None:
+        yield ["twin", f"{told.twin.precision}: {told.twin.why}"]
+        yield ["twin's engine", told.twin.engine or NONE]
+    if told.speed_reason is not None:
+        yield ["speed", f"not known: {told.speed_reason}"]
+    if told.floor_reason is not None:
+        yield ["accuracy", f"not judged: {told.floor_reason}"]
+    if told.floor is not None:
+        at = f"{told.floor.metric} {told.floor.value:.6g}, at least {told.floor.least:g}"
+        yield ["accuracy", f"{told.floor.of}, output {told.floor.output}: {at}"]
+    yield ["where it is slower", str(told.on_slower)]
 
 
-def _kept(told: PrecisionReport) -> Markup:
-    if not told.kept:
-        return Markup("")
-    rows = [[row.operator, row.node, row.why] for row in told.kept[:MAX_ROWS]]
-    more = told.kept_count - len(rows)
-    rest = [tag("p", f"{more} more stay as they came.", class_="note")] if more > 0 else []
-    return join(table(["operator", "stays as it came", "why"], rows, left=3), *rest)
+def precision(report: BuildReport) -> Markup:
+    """Return how the model got its precision, what stayed as it was, how good the file is."""
+    told = report.precision
+    if told is None:
+        return Markup()
+    return tag(
+        "section", tag("h2", "Precision"), facts(list(_made(told))), *_kept(told), *_file(told)
+    )
+
+
+def _made(told: PrecisionReport) -> Iterator[list[str]]:
+    asked = told.recipe
+    yield ["kind", str(asked.kind)]
+    yield ["tool", f"{asked.tool} {asked.tool_version}"]
+    if asked.method is not None:
+        upto = f" {asked.percentile:g}" if asked.percentile is not None else ""
+        yield ["method", f"{asked.method}{upto}"]
+    if asked.calibration is not None:
+        count = "" if told.data is None else f", {told.data.samples} samples"
+        yield ["calibration", f"{asked.calibration}{count}"]
+    yield ["changed", f"{told.changed} of {told.nodes} nodes"]
+    yield ["kept", f"{told.kept_count} nodes"]
+    if told.labels:
+        yield ["labels", ", ".join(told.labels)]
+
+
+def _kept(told: PrecisionReport) -> Iterator[Markup]:
+    rows = [[row.node, row.operator, row.why] for row in told.kept[:MAX_ROWS]]
+    if rows:
+        yield tag("h3", "Nodes that stayed as they were")
+        yield table(["node", "operator", "why"], rows, left=3)
+    yield from (
+        tag("p", f"{row.severity}: {row.message}", class_="note")
+        for row in told.findings[:MAX_ROWS]
+    )
+
+
+def _file(told: PrecisionReport) -> Iterator[Markup]:
+    yield tag("h3", "The model file against the model as it came")
+    if told.model_accuracy is None:
+        yield tag("p", f"Not measured: {told.model_accuracy_reason or 'no reason given'}")
+        return
+    on = f"On {told.model_accuracy.data}, {told.model_accuracy.samples} samples."
+    yield tag("p", on)
+    yield outputs(told.model_accuracy.outputs)

@@ -36,12 +36,21 @@ def head(report: BuildReport) -> Markup:
         ["backend", f"{report.target.backend} {report.backend_version}"],
         ["model", f"{report.model_name or ''} {report.model}".strip()],
         ["built from", report.repaired_model or "the original"],
+        ["precision", _precision(report)],
         ["build", report.build or NONE],
         ["engine", f"{report.compile.engine_bytes} bytes in {report.compile.seconds:.1f} s"],
         ["device memory", _device_memory(report.compile)],
         ["recipe", report.recipe.key if report.recipe else NONE],
     ]
-    return join(tag("h1", f"Engine for {report.target}"), tag("p", said, class_=kind), _facts(rows))
+    return join(tag("h1", f"Engine for {report.target}"), tag("p", said, class_=kind), facts(rows))
+
+
+def _precision(report: BuildReport) -> str:
+    if report.precision is None:
+        return "as the model came"
+    told = report.precision_verdict
+    said = (told.verdict or "no verdict") if told is not None else "no verdict"
+    return f"{report.precision.recipe.kind}, {said}"
 
 
 def _device_memory(told: CompileReport) -> str:
@@ -75,7 +84,7 @@ def accuracy(report: BuildReport) -> Markup:
     parts = [
         tag("h2", "Accuracy"),
         tag("p", f"Against {told.reference}, on {told.data}, {told.samples} samples."),
-        _outputs(told.outputs),
+        outputs(told.outputs),
         *([_metric(told.metric)] if told.metric else []),
         plots.errors(told.outputs) or tag("p", "Every output is exactly equal."),
         *_histograms(told.outputs),
@@ -85,7 +94,8 @@ def accuracy(report: BuildReport) -> Markup:
     return tag("section", *parts)
 
 
-def _outputs(rows: Sequence[OutputAccuracy]) -> Markup:
+def outputs(rows: Sequence[OutputAccuracy]) -> Markup:
+    """Return a table of the accuracy of each output."""
     heads = ["output", "cosine", "worst cosine", "max error", "mean error", "SNR dB", "PSNR dB"]
     heads += ["top-1", "top-5", "not finite"]
     cells = [
@@ -193,7 +203,7 @@ def machines(report: BuildReport) -> Markup:
     named = {"built on": report.compile_machine, "measured on": report.measure_machine}
     rows = [[name, _machine(machine)] for name, machine in named.items() if machine is not None]
     versions = ", ".join(f"{name} {version}" for name, version in sorted(report.versions.items()))
-    return tag("section", tag("h2", "Machines"), _facts([*rows, ["versions", versions]]))
+    return tag("section", tag("h2", "Machines"), facts([*rows, ["versions", versions]]))
 
 
 def origin(report: BuildReport) -> Markup:
@@ -224,7 +234,8 @@ def _shapes(row: LatencyReport) -> str:
     return ", ".join(f"{name} {'x'.join(map(str, it))}" for name, it in row.shapes.items()) or NONE
 
 
-def _facts(rows: Sequence[Sequence[str]]) -> Markup:
+def facts(rows: Sequence[Sequence[str]]) -> Markup:
+    """Return names and what is said of each."""
     pairs = (join(tag("dt", name), tag("dd", value)) for name, value in rows)
     return tag("dl", *pairs)
 

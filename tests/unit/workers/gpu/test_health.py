@@ -14,9 +14,9 @@ def test_a_device_is_well_until_something_speaks_against_it() -> None:
 
 
 def test_a_device_that_does_not_answer_is_out_until_it_does() -> None:
-    health = Health(lost="GPU is lost")
+    health = Health(out="it does not answer: GPU is lost")
     assert health.fault(0) == "it does not answer: GPU is lost"
-    health.lost = None
+    health.out = None
     assert health.fault(0) is None
 
 

@@ -28,7 +28,7 @@ from tests.unit.workers.precision.made import (
 from tests.unit.workers.repair.made import model, value
 from workers.precision.changing import Work
 from workers.precision.tools.choosing import chosen
-from workers.precision.tools.modelopt import ModelOpt
+from workers.precision.tools.modelopt import ModelOpt, _write
 from workers.precision.tools.modelopt_script import Reader, answer
 from workers.tool_script import ask_versions, version_of
 
@@ -117,6 +117,15 @@ def test_samples_are_files_of_their_own_without_objects(
     assert (folder / "taken").read_text() == "3"
     reader.rewind()
     assert reader.get_next() is not None
+
+
+def test_an_input_may_have_the_name_of_an_argument(tmp_path: Path) -> None:
+    (tmp_path / "samples").mkdir()
+    feeds = {name: np.arange(3, dtype=np.int32) for name in ("file", "allow_pickle", "a/b:0")}
+    _write([feeds], tmp_path / "samples", lambda *_said: None)
+    found = Reader(tmp_path / "samples", tmp_path / "taken").get_first()
+    assert set(found) == set(feeds)
+    assert all(np.array_equal(found[name], feeds[name]) for name in feeds)
 
 
 def test_int4_by_rounding_is_given_no_samples_and_makes_none_up(

@@ -1,0 +1,30 @@
+"""What is said of the precision that a build asked for, on one target."""
+
+from __future__ import annotations
+
+from enginefarm.precision import PrecisionKind
+from enginefarm.state import Blame, JobState, Stage
+from enginefarm.verdict_report import PrecisionVerdict
+from storage.models import Artifact, Build, Job
+
+
+def verdict_of(
+    build: Build, failed: Job | None, made: Artifact | None
+) -> tuple[PrecisionVerdict | None, str | None]:
+    """Return the verdict and its numbers or cause; two None where there is nothing to judge.
+
+    The report of the artifact has it. Where there is no artifact, since a stage found that the
+    precision cannot be had or run, it is infeasible; what is the farm's own fault is no verdict.
+    """
+    if made is not None:
+        told = (made.report or {}).get("precision_verdict") or {}
+        verdict = told.get("verdict")
+        return (PrecisionVerdict(verdict) if verdict else None), told.get("reason")
+    asked = (build.spec.get("precision") or {}).get("kind", PrecisionKind.AS_IS)
+    if asked == PrecisionKind.AS_IS or failed is None or failed.state is not JobState.FAILED:
+        return None, None
+    failure = failed.failure or {}
+    if failed.stage in {Stage.REPAIR, Stage.PUBLISH} or failure.get("blame") == Blame.FARM:
+        return None, None
+    said = f"{failed.stage} failed: {failure.get('message')} [{failure.get('code')}]"
+    return PrecisionVerdict.INFEASIBLE, said

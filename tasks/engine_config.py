@@ -1,0 +1,57 @@
+"""The config of an artifact: what whoever loads the engine must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from enginefarm.manifest import EngineConfig
+from enginefarm.report import BuildReport
+from enginefarm.spec import BuildSpec
+from enginefarm.state import Stage
+from enginefarm.target import Target
+from storage.models import Build, Job, Model
+from tasks.results import interface_of
+
+
+def config_of(
+    build: Build, model: Model, stages: Mapping[Stage, Job], engine_file: str, report: BuildReport
+) -> dict[str, Any]:
+    """Return the config of an engine that a target's finished stages have made."""
+    return _plain(_config(build, model, stages, engine_file, report))
+
+
+def _plain(config: EngineConfig) -> dict[str, Any]:
+    """Leave out what says nothing, so that clients of the version before read the config, too."""
+    plain = config.model_dump(mode="json")
+    return {
+        name: value
+        for name, value in plain.items()
+        if value or name not in {"repaired_model", "fixed_inputs"}
+    }
+
+
+def _config(
+    build: Build, model: Model, stages: Mapping[Stage, Job], engine_file: str, report: BuildReport
+) -> EngineConfig:
+    compiled, repaired = stages[Stage.COMPILE], stages.get(Stage.REPAIR)
+    target = Target.parse(compiled.target)
+    # Another precision leaves the interface as it is: its stage sees to that.
+    interface = interface_of(repaired.result if repaired else None) or model.interface
+    return EngineConfig(
+        target=str(target),
+        backend=target.backend,
+        backend_version=compiled.backend_version or "",
+        arch=target.arch,
+        model=build.model_digest,
+        repaired_model=report.repaired_model,
+        fixed_inputs=BuildSpec.model_validate(build.spec).options.repair.fix_inputs,
+        model_name=build.model_name,
+        inputs=interface["inputs"],
+        outputs=interface["outputs"],
+        profiles=(compiled.recipe or {})["profiles"],
+        measured=report.measured,
+        engine_file=engine_file,
+        build=build.id,
+        recipe_key=compiled.key or "",
+    )

@@ -1,0 +1,71 @@
+"""Why an artifact is kept back: gates that it misses, or the verdict on its precision. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from enginefarm.errors import Failure
+from enginefarm.report import BuildReport, GateVerdict
+from enginefarm.state import Blame
+from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
+
+_CODES = {
+    PrecisionVerdict.REGRESSION: "precision_regression",
+    PrecisionVerdict.SLOWER: "precision_slower",
+}
+_MESSAGES = {
+    PrecisionVerdict.REGRESSION: "In this precision the engine is less accurate than allowed.",
+    PrecisionVerdict.SLOWER: "In this precision the engine is not faster than without it.",
+}
+_FIXES = {
+    PrecisionVerdict.REGRESSION: "Calibrate on more or better samples, exclude the nodes that lose"
+    " most, or allow more loss: precision.min_cosine.",
+    PrecisionVerdict.SLOWER: "Build the model without this precision, or release the engine all"
+    " the same: precision.on_slower: publish.",
+}
+
+
+def held_back(report: BuildReport, artifact: str) -> Failure:
+    """Return the failure of a job whose artifact must not go out."""
+    unmet = [verdict for verdict in report.gates if not verdict.met]
+    verdict = report.precision_verdict
+    if unmet or verdict is None or verdict.verdict is None:
+        return _gate_failure(unmet, artifact, verdict)
+    context: dict[str, Any] = {
+        "artifact": artifact,
+        "verdict": str(verdict.verdict),
+        "missed_by": None if verdict.floor is None else verdict.floor.missed_by,
+        "speedup": min((row.speedup for row in verdict.speed), default=None),
+    }
+    return Failure(
+        code=_CODES[verdict.verdict],
+        blame=Blame.PERSON,
+        message=_MESSAGES[verdict.verdict],
+        why=f"{verdict.reason[0].upper()}{verdict.reason[1:]}.",
+        fix=f"The artifact is quarantined. {_FIXES[verdict.verdict]}",
+        context=context,
+    )
+
+
+def _gate_failure(
+    unmet: list[GateVerdict], artifact: str, verdict: VerdictReport | None
+) -> Failure:
+    said = [f"{row.gate}: {_seen(row)}" for row in unmet]
+    also = verdict is not None and verdict.verdict is PrecisionVerdict.SLOWER and verdict.held_back
+    slow = [f"the verdict on the precision is slower: {verdict.reason}"] if also and verdict else []
+    return Failure(
+        code="gate_not_met",
+        blame=Blame.PERSON,
+        message=f"{len(said)} gate(s) were not met.",
+        why="; ".join([*said, *slow]) + ".",
+        fix="The artifact is quarantined; look at its report, or change model, options or gate.",
+        context={"artifact": artifact, "unmet": said},
+    )
+
+
+def _seen(verdict: GateVerdict) -> str:
+    """Return what a gate that was not met has seen, and by how much that misses it."""
+    if verdict.value is None:
+        return str(verdict.reason)
+    missed = "" if verdict.missed_by is None else f", missed by {verdict.missed_by:g}"
+    return f"{verdict.value:g}{missed}" + (f" ({verdict.reason})" if verdict.reason else "")
