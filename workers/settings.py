@@ -41,6 +41,10 @@ CHILD_VARIABLES = (
 
 TOOL_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")
 
+# ONNX Runtime's packages tell their maker of each session unless this is set before the import.
+# What a farm is sent is nobody else's business.
+TELLS_NOBODY = {"ORT_DISABLE_TELEMETRY": "1"}
+
 
 def default_node_name() -> str:
     """Return the machine's name in the alphabet of node names."""
@@ -141,6 +145,7 @@ def child_environment(scratch: Path) -> dict[str, str]:
         "TMPDIR": str(scratch),
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONUNBUFFERED": "1",
+        **TELLS_NOBODY,
     }
 
 
@@ -152,6 +157,7 @@ def tool_environment(folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder),
         "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
         "PYTHONUNBUFFERED": "1",
+        **TELLS_NOBODY,
         # A bar is a sign of life where there is no other, and nothing to read.
         "TQDM_DELAY": "10",
         "TQDM_MININTERVAL": "10",

@@ -114,6 +114,21 @@ def test_what_the_runtime_refuses_is_no_mistake_of_ours(
     assert "It was built with 1.32.0" in capsys.readouterr().err
 
 
+def test_the_runtime_leaves_nothing_at_home_and_tells_nobody(
+    engine: Path, trust_file: Path, tmp_path: Path
+) -> None:
+    """In a process of its own: what decides it is set before the runtime is imported."""
+    home = tmp_path / "alone"
+    home.mkdir()
+    script = "import sys; from enginefarm.cli.app import invoke; sys.exit(invoke(sys.argv[1:]))"
+    line = [sys.executable, "-c", script, "run", str(engine), "--trust", str(trust_file)]
+
+    told = subprocess.run(line, env={"HOME": str(home)}, check=False, capture_output=True)
+
+    assert told.returncode == ExitCode.OK, told.stderr
+    assert not list(home.rglob(".onnxruntime"))
+
+
 def test_an_engine_that_was_changed_is_not_loaded(
     engine: Path, trust_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,12 @@ from pydantic import ValidationError
 
 from enginefarm.state import Stage
 from tasks.routing import NODE_STAGES
-from workers.settings import NodeSettings, child_environment, default_node_name
+from workers.settings import (
+    NodeSettings,
+    child_environment,
+    default_node_name,
+    tool_environment,
+)
 
 NEEDED = {"URL": "http://farm", "BROKER_URL": "redis://b", "ENROLMENT_TOKEN": "hush"}
 
@@ -64,6 +69,11 @@ def test_a_child_sees_no_secret_and_can_import_the_farm(
     assert found["CUDA_VISIBLE_DEVICES"] == "GPU-1"
     assert found["HOME"] == found["TMPDIR"] == str(tmp_path)
     assert Path(found["PYTHONPATH"].split(":")[0], "workers", "child.py").is_file()
+
+
+def test_no_runtime_in_a_child_or_a_tool_tells_its_maker(tmp_path: Path) -> None:
+    for found in (child_environment(tmp_path), tool_environment(tmp_path)):
+        assert found["ORT_DISABLE_TELEMETRY"] == "1"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from enginefarm.cli.output import Json, print_json, say
 from enginefarm.cli.run_session import RUNTIME, first_line, opened, require_runs_here
 from enginefarm.cli.run_shapes import require_not_fixed, shapes_of_run, unknown_input
 from enginefarm.cli.session import settings_of
+from enginefarm.cli.settings import tell_nobody
 from enginefarm.errors import FarmError, InvalidRequest
 from enginefarm.install import Installed, verify_folder
 from enginefarm.spec import SyntheticInput
@@ -66,6 +67,7 @@ def run(  # noqa: PLR0913 - one parameter for each option
     require_runs_here(installed.config)
     require_not_fixed(installed.config, [*how, *asked])
     shapes = shapes_of_run(installed.config, asked, outside_profile=outside_profile)
+    tell_nobody()
     numpy, runtime = _extra("numpy"), _extra(RUNTIME)
     session = opened(runtime, installed)
     inputs = _inputs(numpy.random.default_rng(seed), session.get_inputs(), shapes, how)

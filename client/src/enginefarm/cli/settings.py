@@ -20,6 +20,14 @@ _FIELDS = ("url", "key", "trust")
 LOCAL_FILE = Path(".farm") / "client.toml"
 
 
+def tell_nobody() -> None:
+    """Keep ONNX Runtime, if it is imported from now on, from telling its maker of what it runs.
+
+    Its packages do so by default. Whoever has set the variable is left with what they set.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+
 @dataclass(frozen=True)
 class ClientSettings:
     """What the commands need to know."""
