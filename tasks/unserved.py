@@ -40,11 +40,11 @@ def nobody_makes(asked: Precision, stage: Stage) -> NotServed:
     apart = asked.maker in APART
     tool = f"{PRECISION_TOOL.backend} and {asked.maker}" if apart else PRECISION_TOOL.backend
     return NotServed(
-        f"Nobody can {stage} a model now.",
+        f"Nobody can make a model in {asked.kind} now.",
         code="precision_not_served",
         why=f"A precision is asked for, and no live node with {tool} takes the stage {stage}.",
         fix=f"Start a node of this version that takes the stage {stage}"
-        + (f" and has an environment with {asked.maker}" if apart else "")
+        + (f" and has an environment with {asked.maker} (`make {asked.maker}`)" if apart else "")
         + ", set wait_for_node, or build the model as it is.",
         stage=str(stage),
     )

@@ -108,6 +108,12 @@ class Difference(_Data):
     metric_reason: str | None = None
     worse: list[str]
 
+    @property
+    def compared(self) -> bool:
+        """Whether anything but sizes could be compared: else nothing can be said of B."""
+        judged = any(row.verdict is not Verdict.NOT_COMPARABLE for row in self.latency)
+        return judged or bool(self.accuracy or self.model_accuracy) or self.metric is not None
+
 
 def difference(a: tuple[str, BuildReport], b: tuple[str, BuildReport]) -> Difference:
     """Compare two artifacts, each by its name and its report."""

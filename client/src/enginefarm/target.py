@@ -81,6 +81,10 @@ class Target(BaseModel):
         return str(self)
 
 
+_ANY_GPU = frozenset({"gpu", "cuda", "nvidia"})
+"""What people write for a GPU whose architecture they did not look up."""
+
+
 def _require_known(backend: str, arch: str) -> None:
     if backend not in BACKEND_ARCHITECTURES:
         raise InvalidRequest(
@@ -92,7 +96,9 @@ def _require_known(backend: str, arch: str) -> None:
         raise InvalidRequest(
             f"There is no architecture {arch[:40]!r}.",
             code="unknown_architecture",
-            fix=did_you_mean(arch, ARCHITECTURES),
+            fix="Name the architecture of the GPU, such as sm_89; `enginefarm targets` lists them."
+            if arch in _ANY_GPU
+            else did_you_mean(arch, ARCHITECTURES),
         )
     if arch not in BACKEND_ARCHITECTURES[backend]:
         raise InvalidRequest(

@@ -38,6 +38,17 @@ def test_two_reports_on_disk_are_compared_without_a_farm(
     assert invoke(["diff", b, a, "--fail-if-worse"]) == ExitCode.OK
 
 
+def test_two_that_cannot_be_compared_are_no_success_for_who_asked_whether_one_is_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = write(tmp_path, "a.json", report())
+    b = write(tmp_path, "b.json", report(model="sha256:" + "b" * 64, latency=[], accuracy=None))
+
+    assert invoke(["diff", a, b]) == ExitCode.OK
+    assert "nothing could be compared" in capsys.readouterr().out
+    assert invoke(["diff", a, b, "--fail-if-worse"]) == ExitCode.WORSE
+
+
 def test_for_programs_it_is_one_document(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

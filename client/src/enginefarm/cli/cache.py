@@ -25,7 +25,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Show what pulls have kept on this machine, and make it smaller.",
+    help="Show what pulls have kept here, and make it smaller.",
 )
 Folder = Annotated[
     Path | None, typer.Option("--cache", metavar="FOLDER", help="Where fetched files are kept.")

@@ -33,7 +33,11 @@ def diff(
     b: Side,
     *,
     fail_if_worse: Annotated[
-        bool, typer.Option("--fail-if-worse", help="End with 15 if B is worse than A.")
+        bool,
+        typer.Option(
+            "--fail-if-worse",
+            help="End with 15 if B is worse than A, or nothing could be compared.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -43,7 +47,7 @@ def diff(
         print_json(found)
     else:
         _show(found)
-    if fail_if_worse and found.worse:
+    if fail_if_worse and (found.worse or not found.compared):
         raise typer.Exit(ExitCode.WORSE)
 
 
@@ -132,7 +136,10 @@ def _remarks(found: Difference) -> Iterator[str]:
         yield f"the verdict on the precision of A is {one}, of B {other}"
     if found.metric_reason is not None:
         yield f"the metric is not comparable: {found.metric_reason}"
-    yield f"B is worse: {'; '.join(found.worse)}" if found.worse else "B is not seen to be worse"
+    if found.worse:
+        yield f"B is worse: {'; '.join(found.worse)}"
+    else:
+        yield "B is not seen to be worse" if found.compared else "nothing could be compared"
 
 
 def _both(row: Changed) -> tuple[str, str]:

@@ -21,7 +21,7 @@ app = typer.Typer(
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
-    help="List the models that the farm has, newest first, or send one.",
+    help="List the models that the farm has, or send one.",
 )
 
 

@@ -19,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Show the timings that TensorRT builds have left for the next; hold or drop them.",
+    help="Show, hold or drop what TensorRT builds have timed.",
 )
 Namespace = Annotated[
     str, typer.Argument(metavar="NAMESPACE", help="As timing-cache list shows it.")

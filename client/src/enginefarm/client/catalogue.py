@@ -130,14 +130,24 @@ def require_npz(path: Path) -> None:
             fix="Name an .npz file, or the sha256: digest of a dataset that the farm has.",
         )
     with path.open("rb") as stream:
-        refuse_calibration_cache(stream.read(HEAD_BYTES))
+        head = stream.read(HEAD_BYTES)
+    refuse_calibration_cache(head)
     if not zipfile.is_zipfile(path):
         raise InvalidDataset(
             f"{path} is not an .npz file.",
             code="dataset_not_npz",
-            why="An .npz file is a zip archive of arrays, and this is none.",
-            fix="Save it with numpy.savez or numpy.savez_compressed.",
+            why=_no_npz(head),
+            fix="Save it with numpy.savez or numpy.savez_compressed, and compare its size after"
+            " copying.",
         )
+
+
+def _no_npz(head: bytes) -> str:
+    if head.startswith(b"PK"):
+        return "It begins as an .npz file does and ends too early: its list of arrays is not there."
+    if head.startswith(b"\x93NUMPY"):
+        return "It is an .npy file, which holds one array without the name of its input."
+    return "An .npz file is a zip archive of arrays, and this is none."
 
 
 def _send(
