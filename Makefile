@@ -107,7 +107,7 @@ $(STAMP)-models: $(STAMP)-farm requirements/models.txt
 
 # Not through $(PIP): that is the farm's environment, with which this one cannot share.
 $(STAMP)-modelopt: $(STAMP)-venv requirements/modelopt.txt
-	@echo "installing ModelOpt for ONNX models, without torch (130 MB to fetch, 370 MB on disk)"
+	@echo "installing ModelOpt for ONNX models, without torch (70 MB to fetch, 390 MB on disk)"
 	@rm -rf $(VENV)/modelopt
 	@$(RUN) -m venv $(VENV)/modelopt
 	@$(VENV)/modelopt/bin/python -m pip --disable-pip-version-check install --quiet \

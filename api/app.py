@@ -31,6 +31,7 @@ from api import (
     openapi,
     searches,
     targets,
+    timing_caches,
     trust,
     worker_api,
 )
@@ -61,6 +62,7 @@ ROUTERS = (
     jobs.router,
     targets.router,
     nodes.router,
+    timing_caches.router,
     artifacts.router,
     blobs.router,
     trust.router,

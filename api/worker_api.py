@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends
 from api.auth import FarmOf, may_enrol, node_of
 from api.openapi import problems
 from api.parameters import JobId
-from tasks import claim, enrol, finish, heartbeat, uploads
+from tasks import claim, enrol, finish, heartbeat, timing_caches, uploads
 from tasks.messages import (
     ClaimReply,
     ClaimRequest,
@@ -24,6 +24,9 @@ from tasks.messages import (
     LeaseBeatReply,
     NodeBeat,
     NodeBeatReply,
+    TimingMerge,
+    TimingRefusal,
+    TimingReply,
     UploadsReply,
     UploadsRequest,
 )
@@ -67,6 +70,28 @@ def beat(job_id: JobId, message: LeaseBeat, farm: FarmOf, node_id: NodeId) -> Le
 def slots(job_id: JobId, message: UploadsRequest, farm: FarmOf, node_id: NodeId) -> UploadsReply:
     """Give out a pinned, presigned PUT for each file that the farm does not have."""
     return uploads.slots(farm, node_id, job_id, message)
+
+
+@router.post(
+    "/jobs/{job_id}/timing-cache", summary="Offer a merged timing cache", responses=_LEASED
+)
+def merge_timings(
+    job_id: JobId, message: TimingMerge, farm: FarmOf, node_id: NodeId
+) -> TimingReply:
+    """Take a cache if it holds the newest snapshot; else say what to merge it with."""
+    return timing_caches.merge(farm, node_id, job_id, message)
+
+
+@router.post(
+    "/jobs/{job_id}/timing-cache/refusals",
+    summary="Refuse a timing cache",
+    responses=_LEASED,
+)
+def refuse_timings(
+    job_id: JobId, message: TimingRefusal, farm: FarmOf, node_id: NodeId
+) -> TimingReply:
+    """Put away a snapshot that the runtime does not take."""
+    return timing_caches.refuse(farm, node_id, job_id, message)
 
 
 @router.post("/jobs/{job_id}/finish", summary="End an attempt", responses=_LEASED)

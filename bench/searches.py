@@ -2,7 +2,7 @@
 
     python -m bench.searches [--only NAME ...] [--target TARGET ...] [--budget N] [--write]
 
-Each model is calibrated on 48 samples and judged on 16 others. ``--write`` rewrites the tables of
+Each model is calibrated on 24 samples and judged on 12 others. ``--write`` rewrites the tables of
 what was searched, between the markers in docs/evidence/search.md.
 """
 
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.real_inputs import samples
 from enginefarm.cli.figures import size
 from enginefarm.cli.search_tables import precision_words
 from enginefarm.client import FarmClient
@@ -27,12 +28,15 @@ from enginefarm.search_views import AccuracyOf, CandidateView, SearchView
 from localfarm.farm import LocalFarm
 from localfarm.folder import Folder, read_client_file
 from localfarm.models import shipped
-from tests.contract.backends.real_inputs import samples
-from tests.contract.backends.test_precisions import SHAPES
 
-MODELS = ("magika", "rapidocr-rec", "minilm-l3")
+SHAPES = {
+    "magika": {"bytes": [1, 2048]},
+    "rapidocr-rec": {"x": [1, 3, 48, 320]},
+    "minilm-l3": {"input_ids": [1, 64], "attention_mask": [1, 64]},
+}
+MODELS = tuple(SHAPES)
 TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_89")
-CALIBRATED, JUDGED = 48, 16
+CALIBRATED, JUDGED = 24, 12
 BENCHMARK = {"min_duration_ms": 500, "max_duration_ms": 4000}
 PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "search.md"
 BEGIN, END = "<!-- searches: begin -->", "<!-- searches: end -->"
@@ -45,6 +49,8 @@ def main() -> None:
     parser.add_argument("--target", nargs="*", metavar="TARGET", default=list(TARGETS))
     parser.add_argument("--write", action="store_true", help="rewrite the tables of the evidence")
     parser.add_argument("--budget", type=int, default=12, help="candidates of each search")
+    parser.add_argument("--kinds", nargs="*", default=[], metavar="KIND", help="else all")
+    parser.add_argument("--methods", nargs="*", default=[], metavar="METHOD", help="else all")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Folder(Path(name) / "farm")
@@ -52,7 +58,8 @@ def main() -> None:
             known = read_client_file(folder)
             with FarmClient(known["url"], known["key"]) as farm:
                 for model, target in itertools.product(asked.only, asked.target):
-                    found = searched(farm, model, target, asked.budget, Path(name))
+                    space = {"kinds": asked.kinds, "methods": asked.methods}
+                    found = searched(farm, model, target, asked.budget, Path(name), **space)
                     told = list(markdown(model, found))
                     sys.stdout.write("\n".join(told) + "\n")
                     sys.stdout.flush()
@@ -60,8 +67,10 @@ def main() -> None:
                         write(told)
 
 
-def searched(farm: FarmClient, name: str, target: str, budget: int, folder: Path) -> SearchView:
-    """Search for a model, and wait for the end."""
+def searched(
+    farm: FarmClient, name: str, target: str, budget: int, folder: Path, **space: list[str]
+) -> SearchView:
+    """Search for a model, and wait for the end; ``space`` bounds what is tried."""
     model = farm.models.upload(shipped(name).file())
     data = {
         role: farm.datasets.upload(_stored(folder / f"{name}-{role}.npz", samples(name, at, many)))
@@ -80,6 +89,7 @@ def searched(farm: FarmClient, name: str, target: str, budget: int, folder: Path
         "calibration": data["calibration"].digest,
         "require": [{"metric": "cosine", "at_least": 0.99}],
         "budget": {"candidates": budget},
+        "space": {"layers": 24, **space},
     }
     begun = farm.searches.begin(SearchSpec.model_validate(body))
     return list(farm.searches.watch(begun.id))[-1]
@@ -97,6 +107,7 @@ def markdown(name: str, found: SearchView) -> Iterator[str]:
     yield f"### {name} for {found.target}"
     yield ""
     yield f"{found.verdict} It took {took.total_seconds():.0f} s."
+    yield f"Ranges are of {CALIBRATED} samples, the cosine of {JUDGED} others."
     yield ""
     yield "| # | precision | cosine | P99 | memory | engine | meets all | front |"
     yield "| ---: | --- | ---: | ---: | ---: | ---: | --- | --- |"
@@ -129,8 +140,7 @@ def write(lines: list[str]) -> None:
     sections[lines[0]] = "\n".join(lines)
     order = [f"### {name} for {target}" for name in MODELS for target in TARGETS]
     told = [f"{sections[name].strip()}\n" for name in order if name in sections]
-    made = f"With ONNX Runtime {version('onnxruntime')}, {CALIBRATED} samples to calibrate on and"
-    made += f" {JUDGED} others to judge.\n"
+    made = f"With ONNX Runtime {version('onnxruntime')}.\n"
     PAGE.write_text("\n".join([f"{before}{BEGIN}", made, *told, f"{END}{after}"]))
 
 

@@ -1,6 +1,7 @@
 """Datasets: named arrays in one ``.npz``, every value looked at, a piece at a time.
 
-The first dimension of every array counts the samples.
+The first dimension of every array counts the samples. Samples of several sizes lie in arrays of
+their own, as :mod:`enginefarm.sizes` has it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import BinaryIO
 import numpy as np
 
 from enginefarm.errors import InvalidDataset
+from enginefarm.sizes import by_size
 from intake.findings import DatasetFound
 from intake.npz import Array, NpzFile, not_npz, open_npz
 
@@ -45,6 +47,21 @@ def _samples(arrays: Sequence[Array]) -> int:
                 fix="Give a value for each sample: numpy.full(samples, value).",
                 array=array.name[:80],
             )
+    empty = next((array for array in arrays if 0 in array.shape), None)
+    known = {array.name: array for array in arrays}
+    sizes = [[known[name] for name in row.values()] for row in by_size(known)]
+    found = [_samples_of_a_size(rows) for rows in sizes]
+    if empty is not None:
+        raise InvalidDataset(
+            f"Array {empty.name[:80]!r} is empty: its shape is {list(empty.shape)}.",
+            code="dataset_empty",
+            fix="Save at least one sample for each input.",
+            array=empty.name[:80],
+        )
+    return sum(found)
+
+
+def _samples_of_a_size(arrays: Sequence[Array]) -> int:
     counts = {array.shape[0] for array in arrays}
     if len(counts) > 1:
         said = ", ".join(f"{array.name[:40]} {array.shape[0]}" for array in arrays[:8])
@@ -53,14 +70,6 @@ def _samples(arrays: Sequence[Array]) -> int:
             code="dataset_ragged",
             why="The first dimension counts the samples.",
             fix="Stack the same samples, in the same order, in every array.",
-        )
-    empty = next((array for array in arrays if 0 in array.shape), None)
-    if empty is not None:
-        raise InvalidDataset(
-            f"Array {empty.name[:80]!r} is empty: its shape is {list(empty.shape)}.",
-            code="dataset_empty",
-            fix="Save at least one sample for each input.",
-            array=empty.name[:80],
         )
     return counts.pop()
 

@@ -19,7 +19,8 @@ def page() -> str:
 
 def _row(row: Repair) -> str:
     backends = ", ".join(f"`{name}`" for name in sorted(row.backends)) or "all"
-    when = f"{backends}, on request" if row.asked else backends
+    precise = "; all before another precision" if row.precise else ""
+    when = f"{backends}{precise}" + ", on request" * row.asked
     return f"| `{row.name}` {row.version} | {row.mends} | {row.exactness} | {when} |"
 
 

@@ -14,7 +14,7 @@ from enginefarm.target import Target
 from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
-from tasks import lease
+from tasks import lease, timing_caches
 from tasks.farm import Farm
 from tasks.fault_points import reach
 from tasks.fleet import description_of, live_nodes
@@ -82,6 +82,7 @@ def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) ->
         inputs=_inputs(session, farm, build, job),
         served=served_targets(live_nodes(session)) if job.stage == Stage.CHECK else None,
         measured=measured_for(session, build, job),
+        timing_cache=timing_caches.offer(session, farm, job, node),
         most_memory_bytes=max(rooms_now(session, Stage.COMPILE, job), default=None),
     )
 

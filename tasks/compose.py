@@ -96,7 +96,12 @@ def _file(media_type: str, data: bytes, name: str | None = None) -> tuple[Descri
 
 
 def facts_of(
-    build: Build, model: Model, stages: Mapping[Stage, Job], origin: Job, builder_id: str
+    build: Build,
+    model: Model,
+    stages: Mapping[Stage, Job],
+    origin: Job,
+    builder_id: str,
+    timing_cache: str | None = None,
 ) -> Facts:
     """Return what the control plane knows of how an artifact was made.
 
@@ -125,6 +130,7 @@ def facts_of(
         gates=[describe(gate) for gate in spec.gates if gate.target in {None, target}],
         started_at=origin.started_at,
         finished_at=origin.finished_at,
+        timing_cache=timing_cache,
         worker=(compiled.result or {}).get("machine"),
         evaluation=spec.evaluation if measured is not None else None,
     )

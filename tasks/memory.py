@@ -12,6 +12,7 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import NotServed
+from enginefarm.precision import PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
@@ -64,7 +65,11 @@ def likeness(stage: Stage, spec: BuildSpec, target: Target, version: str) -> str
     if stage is not Stage.BENCHMARK:
         asked["options"].pop("benchmark")
         asked = {name: value for name, value in asked.items() if name not in _OF_MEASURING}
-    passes = passes_for(target.backend, spec.options.repair)
+    passes = passes_for(
+        target.backend,
+        spec.options.repair,
+        precise=spec.precision.kind is not PrecisionKind.AS_IS,
+    )
     return digest_of(
         canonical_json(
             {

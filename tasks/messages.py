@@ -21,6 +21,11 @@ from tasks.descriptions import BackendDescription as BackendDescription  # noqa:
 from tasks.descriptions import Device as Device  # noqa: PLC0414
 from tasks.descriptions import NodeDescription as NodeDescription  # noqa: PLC0414
 from tasks.storable import storable
+from tasks.timing_messages import TIMING_CACHE_TYPE as TIMING_CACHE_TYPE  # noqa: PLC0414
+from tasks.timing_messages import TimingMerge as TimingMerge  # noqa: PLC0414
+from tasks.timing_messages import TimingOffer as TimingOffer  # noqa: PLC0414
+from tasks.timing_messages import TimingRefusal as TimingRefusal  # noqa: PLC0414
+from tasks.timing_messages import TimingReply as TimingReply  # noqa: PLC0414
 
 RUN_TASK = "enginefarm.run"
 """Name of the one Celery task."""
@@ -159,6 +164,7 @@ class Assignment(_Reply):
     """For a check: the targets that live nodes build for now."""
     most_memory_bytes: Whole | None = None
     """What the live node with most memory gives a job that compiles for the target."""
+    timing_cache: TimingOffer | None = None
 
 
 class ClaimReply(_Reply):

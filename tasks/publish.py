@@ -18,7 +18,7 @@ from enginefarm.manifest import MANIFEST_TYPE
 from enginefarm.report import GateVerdict
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
-from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs
+from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs, timing_caches
 from storage.database import Session, now
 from storage.models import Artifact, Attestation, Build, Job, Model
 from storage.signing import StatementSigner
@@ -48,6 +48,7 @@ class _Work:
     origin: Job
     attempt: int
     named: Named
+    timing_cache: str | None = None
 
     @property
     def job(self) -> Job:
@@ -110,7 +111,9 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         compiled = stages[Stage.COMPILE]
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
         named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
-    return _Work(build, model, stages, origin, job.attempt, named)
+        use = timing_caches.use_of(session, origin.id, origin.attempt)
+        timings = use.digest if use is not None else None
+    return _Work(build, model, stages, origin, job.attempt, named, timings)
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -123,7 +126,9 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in composed.files])
     reach("publish.stored")
-    facts = facts_of(work.build, work.model, work.stages, work.origin, signer.builder_id)
+    facts = facts_of(
+        work.build, work.model, work.stages, work.origin, signer.builder_id, work.timing_cache
+    )
     return signer.sign(statement_for(manifest, facts))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
+from enginefarm.precision import PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
 from enginefarm.state import PRECISION_STAGES, Stage
@@ -19,7 +20,7 @@ from enginefarm.target import Target
 RECIPE_SCHEMA = 1
 CHECK_RULES = 5
 """Raised whenever the rules of the check change: what an older check found is then asked anew."""
-PRECISION_RULES = 1
+PRECISION_RULES = 2
 """Raised whenever a model would be cast, calibrated or judged otherwise than before."""
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 _SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
@@ -91,11 +92,13 @@ def recipe_for(
 def _repaired(spec: BuildSpec, target: Target) -> dict[str, Any]:
     """Name the backend and not the architecture: what is rewritten is the same for all of them."""
     asked = spec.options.repair
+    precise = spec.precision.kind is not PrecisionKind.AS_IS
+    passes = passes_for(target.backend, asked, precise=precise)
     return {
         "schema": RECIPE_SCHEMA,
         "stage": str(Stage.REPAIR),
         "backend": target.backend,
-        "passes": [row.model_dump() for row in passes_for(target.backend, asked)],
+        "passes": [row.model_dump() for row in passes],
         "asked": asked.model_dump(mode="json", exclude={"mode"}),
         "synthetic": _synthetic(spec),
     }

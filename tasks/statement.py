@@ -44,6 +44,8 @@ class Facts:
     evaluation: str | None
     precision_recipe: dict[str, Any] | None = None
     precision_files: Sequence[dict[str, Any]] = ()
+    timing_cache: str | None = None
+    """The snapshot of timings, which are also code, that the compiler was given and took."""
 
 
 def statement_for(manifest: Manifest, facts: Facts) -> dict[str, Any]:
@@ -134,6 +136,7 @@ def _definition(facts: Facts) -> dict[str, Any]:
         dependencies.append(
             {"name": "evaluation.npz", "digest": {"sha256": hex_of(facts.evaluation)}}
         )
+    dependencies += _timings(facts)
     return {
         "buildType": BUILD_TYPE,
         "externalParameters": external,
@@ -141,6 +144,12 @@ def _definition(facts: Facts) -> dict[str, Any]:
         | ({} if facts.repair_recipe is None else {"passes": facts.repair_recipe["passes"]}),
         "resolvedDependencies": dependencies,
     }
+
+
+def _timings(facts: Facts) -> list[dict[str, Any]]:
+    if facts.timing_cache is None:
+        return []
+    return [{"name": "timing.cache", "digest": {"sha256": hex_of(facts.timing_cache)}}]
 
 
 def _calibration(recipe: dict[str, Any]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from enginefarm.preflight.subject import Room
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from workers.gpu.need import DeviceNeed
+from workers.timing import ChildTiming
 
 JOB_FILE = "job.json"
 RESULT_FILE = "result.json"
@@ -38,7 +39,11 @@ class ChildOutput(_Document):
 
 
 class ChildJob(_Document):
-    """One stage to run. ``pythons``: those of tools that have an environment of their own."""
+    """One stage to run; ``merges``: only merge the two timing caches that are its inputs.
+
+    ``timed``: the stage leaves the timings of its build. ``pythons``: those of tools that have an
+    environment of their own.
+    """
 
     stage: Stage
     target: Target
@@ -46,6 +51,8 @@ class ChildJob(_Document):
     inputs: list[ChildInput]
     out: Path
     room: Room = Room()
+    timed: bool = False
+    merges: bool = False
     pythons: dict[str, Path] = {}
     device: DeviceNeed | None = None
     """The GPU to take; absent: the child sees what it sees, and takes none."""
@@ -65,6 +72,7 @@ class ChildResult(_Document):
     facts: dict[str, JsonValue] = {}
     failure: Failure | None = None
     peak_memory_bytes: int = 0
+    timing: ChildTiming | None = None
     device_uuid: str | None = None
     """The GPU that was taken for it."""
 

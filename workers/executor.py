@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -29,7 +30,7 @@ from tasks.messages import (
     OutputFile,
     Progress,
 )
-from workers import ends, hardware, sandbox, transfer, verdict
+from workers import ends, hardware, offering, sandbox, transfer, verdict
 from workers.childjob import (
     JOB_FILE,
     RESULT_FILE,
@@ -110,10 +111,9 @@ class _Attempt:
         self._job = assignment
         self._log = JobLog(workshop.job_log_bytes)
         self._lease = Lease(workshop.api, assignment, self._log)
-        memory = assignment.limits.memory_bytes or workshop.job_memory_bytes
-        self._limits = sandbox.Limits(
-            assignment.limits.running_s, assignment.limits.silent_s, memory
-        )
+        limits = assignment.limits
+        memory = limits.memory_bytes or workshop.job_memory_bytes
+        self._limits = sandbox.Limits(limits.running_s, limits.silent_s, memory)
 
     def carry_out(self) -> str:
         try:
@@ -149,18 +149,23 @@ class _Attempt:
         load_before = hardware.load_average()
         try:
             inputs = fetch(self._job, scratch / "inputs", self._stop)
+            inputs += offering.begin(self._job, scratch, self._log, self._stop)
             reach("node.fetched")
             end = self._run_child(scratch, inputs)
+            offering.conclude(self._road(scratch), inputs, end.result.timing)
         except transfer.TransferStopped:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        arch, uuid = self._device_arch(), end.result.device_uuid
-        found = machine.describe(self._shop.devices, arch, load_before, uuid)
+        arch = self._job.target.arch if self._job.stage == "benchmark" else "cpu"
+        found = machine.describe(self._shop.devices, arch, load_before, end.result.device_uuid)
         return replace(end, machine=found)
 
-    def _device_arch(self) -> str:
-        return self._job.target.arch if self._job.stage == "benchmark" else "cpu"
+    def _road(self, scratch: Path) -> offering.NodeRoad:
+        job, shop, said, stop = self._job, self._shop, self._log, self._stop
+        need = partial(need_of, job.stage, job.target, shop.devices, shop.gpus)
+        limits, patience = self._limits, self._patience
+        return offering.NodeRoad(shop.api, job, scratch, limits, need, said, stop, patience)
 
     def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
         out = scratch / "out"
@@ -175,6 +180,7 @@ class _Attempt:
             room=room_of(self._job, devices, self._limits.memory_bytes),
             pythons=dict(self._shop.pythons),
             device=need_of(stage, target, devices, self._shop.gpus),
+            timed=self._job.timing_cache is not None,
         )
         write_document(scratch / JOB_FILE, job)
         outcome = sandbox.run(

@@ -30,6 +30,9 @@ from tasks.messages import (
     LeaseBeatReply,
     NodeBeat,
     NodeBeatReply,
+    TimingMerge,
+    TimingRefusal,
+    TimingReply,
     UploadsReply,
     UploadsRequest,
 )
@@ -90,6 +93,17 @@ class WorkerApi:
     def uploads(self, job_id: str, request: UploadsRequest, *, patience_s: float) -> UploadsReply:
         """Ask where files go."""
         return self._post(f"/jobs/{job_id}/uploads", request, UploadsReply, patience_s)
+
+    def merge_timings(self, job_id: str, request: TimingMerge, *, patience_s: float) -> TimingReply:
+        """Offer a timing cache."""
+        return self._post(f"/jobs/{job_id}/timing-cache", request, TimingReply, patience_s)
+
+    def refuse_timings(
+        self, job_id: str, request: TimingRefusal, *, patience_s: float
+    ) -> TimingReply:
+        """Say that a timing cache is of no use."""
+        path = f"/jobs/{job_id}/timing-cache/refusals"
+        return self._post(path, request, TimingReply, patience_s)
 
     def finish(self, job_id: str, request: FinishRequest, *, patience_s: float) -> FinishReply:
         """End an attempt."""

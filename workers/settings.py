@@ -93,7 +93,7 @@ class NodeSettings(BaseSettings):
         default=False,
         description="Let checks and compiles have a GPU together; a measurement is always alone.",
     )
-    device_wait_s: Annotated[float, Field(ge=0)] = Field(
+    device_wait_s: Annotated[float, Field(ge=1)] = Field(
         default=600.0, description="How long a job waits for a GPU before it is tried again later."
     )
     benchmark_times: Annotated[int, Field(ge=1, le=20)] = Field(
@@ -152,7 +152,9 @@ def tool_environment(folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder),
         "PYTHONHASHSEED": "0",  # sets of names decide the order of nodes
         "PYTHONUNBUFFERED": "1",
-        "TQDM_DISABLE": "1",
+        # A bar is a sign of life where there is no other, and nothing to read.
+        "TQDM_DELAY": "10",
+        "TQDM_MININTERVAL": "10",
     }
 
 
@@ -160,6 +162,11 @@ def show_gpu(uuid: str | None) -> None:
     """Let what this process loads from now on see one GPU alone, or none."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     os.environ["CUDA_VISIBLE_DEVICES"] = uuid or ""
+
+
+def gpus_hidden() -> bool:
+    """Tell whether this process was to see no GPU."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES") == ""
 
 
 def _words(text: str) -> list[str]:

@@ -12,14 +12,22 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from enginefarm.compile_options import TimingReuse
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE
 from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
-from workers import benchmark
-from workers.backends.base import Backend, Compiled, ModelSource, ProgressSink
+from workers import benchmark, timing
+from workers.backends.base import (
+    Backend,
+    Compiled,
+    ModelSource,
+    ProgressSink,
+    TimesKernels,
+    TimingGiven,
+)
 from workers.backends.registry import open_backend
 from workers.childjob import ChildJob, ChildOutput, ChildResult
 from workers.gpu.taken import Taken, taken
@@ -30,7 +38,7 @@ CHECK_FILE = "check.json"
 
 
 def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
-    """Run the job's stage on its backend, with the GPU it needs taken for as long as that lasts."""
+    """Run the job's stage on its backend, with the GPU it needs, which this process then keeps."""
     with taken(job.device, sink) as device:
         result = _run(job, sink, device)
     uuid = None if device is None else device.gpu.uuid
@@ -43,6 +51,8 @@ def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult
         # Its tool is in the key, and not the target's backend, which this node may not have.
         return change_precision(job, sink)
     backend = _open(job)
+    if job.merges:
+        return merge_timings(job, backend)
     stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
         Stage.REPAIR: repair_model,
         Stage.CHECK: check,
@@ -84,14 +94,17 @@ def source_of(job: ChildJob) -> ModelSource:
     model = job.one("model")
     if model is None:
         raise JobFailed("The job came without its model.", blame=Blame.FARM, code="input_missing")
-    options = job.recipe.get("options") or {}
+    given = (job.recipe.get("options") or {}) if job.stage is not Stage.BENCHMARK else {}
+    options = CompileOptions.model_validate(given)
+    snapshot = job.one(timing.ROLE)
+    reuse = options.timing_cache or TimingReuse.AUTO
+    timed = TimingGiven(job.out.parent, snapshot.path if snapshot else None, reuse)
     return ModelSource(
         path=model.path,
         target=job.target,
         profiles=PROFILES.validate_python(job.recipe.get("profiles") or []),
-        options=CompileOptions.model_validate(options)
-        if job.stage is not Stage.BENCHMARK
-        else CompileOptions(),
+        options=options,
+        timing=timed if job.timed else None,
     )
 
 
@@ -164,7 +177,17 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
     )
     outputs = [engine, *_layers(compiled)]
     facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
-    return ChildResult(outputs=outputs, facts=TypeAdapter(dict[str, Any]).validate_python(facts))
+    plain: dict[str, Any] = TypeAdapter(dict[str, Any]).validate_python(facts)
+    return ChildResult(outputs=outputs, facts=plain, timing=compiled.timing)
+
+
+def merge_timings(job: ChildJob, backend: Backend) -> ChildResult:
+    """Merge the timing cache of a build with the newest, which another build has left."""
+    mine, theirs = job.one(timing.ROLE), job.one(timing.OTHER_ROLE)
+    if mine is None or theirs is None or not isinstance(backend, TimesKernels):
+        raise JobFailed("There is nothing to merge.", blame=Blame.NODE, code="input_missing")
+    caches = backend.timing_caches()
+    return ChildResult(timing=timing.merge_files(caches, mine.path, theirs.path, job.out.parent))
 
 
 def _layers(compiled: Compiled) -> list[ChildOutput]:

@@ -252,6 +252,24 @@ CASES = (
         lambda: model([node("Mod", ["x", "x"], ["y"], fmod=0)]),
         everywhere("unsupported_attribute"),
     ),
+    Case(
+        "newer than its opset",
+        "ops",
+        lambda: model([node("Gelu", ["x"], ["y"])]),
+        everywhere("unsupported_operator"),
+    ),
+    Case(
+        "a whole axis as a float",
+        "ops",
+        lambda: model([node("Softmax", ["x"], ["y"], axis=1.0)]),
+        everywhere("unsupported_attribute"),
+    ),
+    Case(
+        "an axis that is lacking",
+        "ops",
+        lambda: model([node("Concat", ["x", "x"], ["y"])]),
+        everywhere("invalid_graph"),
+    ),
     Case("an empty slice", "ops", _empty_slice, everywhere(None)),
     Case("quantized as it runs", "ops", _dynamic_int8, only_rtx("unsupported_operator")),
     Case(

@@ -21,7 +21,16 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from enginefarm.state import JobState
 from storage.database import Session
-from storage.models import Artifact, ArtifactFile, Attempt, Blob, Dataset, Job, Model
+from storage.models import (
+    Artifact,
+    ArtifactFile,
+    Attempt,
+    Blob,
+    Dataset,
+    Job,
+    Model,
+    TimingSnapshot,
+)
 
 OUTPUTS = literal_column("(jobs.result -> 'outputs')", JSONB)
 """The outputs of a job, in the words of their index."""
@@ -54,6 +63,11 @@ def referred(session: Session, tenant_id: str, digests: Collection[str]) -> set[
                 Attempt.log_expired_at.is_(None),
             ),
             exists().where(Job.tenant_id == tenant_id, _made(inside)),
+            exists().where(
+                TimingSnapshot.tenant_id == tenant_id,
+                TimingSnapshot.digest == digest,
+                TimingSnapshot.state != "removed",
+            ),
         )
     )
     return set(session.scalars(query))

@@ -17,6 +17,7 @@ from storage.models.catalogue import (
 )
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
 from storage.models.searches import Candidate, Search
+from storage.models.timing import TimingCache, TimingSnapshot, TimingUse
 from storage.models.uploads import Upload, UploadPart
 from storage.models.work import Attempt, Build, Event, Job, Outbox, Peak
 
@@ -43,6 +44,9 @@ __all__ = [
     "Search",
     "SigningKey",
     "Tenant",
+    "TimingCache",
+    "TimingSnapshot",
+    "TimingUse",
     "Upload",
     "UploadPart",
 ]

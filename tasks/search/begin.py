@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict, InvalidRequest
 from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
-from enginefarm.search import USUAL_KINDS, SearchSpec, SearchState, with_precision
+from enginefarm.search import (
+    USUAL_KINDS,
+    SearchSpec,
+    SearchState,
+    require_one_target,
+    with_precision,
+)
 from storage import builds, searches
 from storage.database import Session, now
 from storage.ids import new_id
@@ -32,9 +38,7 @@ class Begun:
 
 
 def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
-    """Accept a search, or return the one that was begun under the idempotency key.
-
-    Nothing is built yet: the control loop proposes the first candidates.
+    """Accept a search, or return the one of this idempotency key; a loop proposes candidates.
 
     Raises:
         InvalidRequest: it is no search (``search_target``, ``search_precision``,
@@ -132,12 +136,7 @@ def check_search(spec: SearchSpec) -> None:
             that names another artifact or target, or nothing to try.
     """
     build = spec.build
-    if len(build.targets) != 1:
-        raise _refusal(
-            "search_target",
-            f"A search is for one target; the build names {len(build.targets)}.",
-            "Begin one search for each target: what they share is built once.",
-        )
+    require_one_target(spec)
     if build.precision != Precision() or build.until is not None:
         raise _refusal(
             "search_precision",

@@ -34,6 +34,10 @@ PATHS = {
     "/v1/searches/{search_id}": {"get"},
     "/v1/searches/{search_id}/cancel": {"post"},
     "/v1/targets": {"get"},
+    "/v1/timing-caches": {"get"},
+    "/v1/timing-caches/{digest}": {"get"},
+    "/v1/timing-caches/{digest}/drop": {"post"},
+    "/v1/timing-caches/{digest}/pin": {"post"},
     "/v1/trust": {"get"},
     "/v1/uploads": {"post"},
     "/v1/uploads/{upload_id}": {"delete", "get"},
@@ -45,6 +49,8 @@ PATHS = {
     "/worker/v1/enrol": {"post"},
     "/worker/v1/jobs/{job_id}/beat": {"post"},
     "/worker/v1/jobs/{job_id}/finish": {"post"},
+    "/worker/v1/jobs/{job_id}/timing-cache": {"post"},
+    "/worker/v1/jobs/{job_id}/timing-cache/refusals": {"post"},
     "/worker/v1/jobs/{job_id}/uploads": {"post"},
 }
 OPEN = {"/healthz", "/metrics", "/readyz", "/v1/trust"}

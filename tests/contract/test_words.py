@@ -25,6 +25,7 @@ from enginefarm import (
     precision_report,
     report,
     spec,
+    timing_views,
     trust_record,
     upload,
     views,
@@ -32,7 +33,7 @@ from enginefarm import (
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
-from tasks import descriptions, messages
+from tasks import descriptions, messages, timing_messages
 from tasks.recipe import CHECK_RULES, MEASUREMENT_RULES, Made, key_of, recipe_for
 from tests.contract.filled import filled
 
@@ -64,8 +65,8 @@ DATA = [
     each
     for module in (
         *(accuracy_report, compile_options, descriptions, device_times, errors, gate, manifest),
-        *(messages, percentiles, precision, precision_report, report, spec, trust_record),
-        *(upload, views),
+        *(messages, percentiles, precision, precision_report, report, spec, timing_messages),
+        *(timing_views, trust_record, upload, views),
     )
     for each in vars(module).values()
     if isinstance(each, type)

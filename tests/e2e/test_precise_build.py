@@ -17,6 +17,7 @@ from enginefarm.precision import PrecisionKind
 from enginefarm.search import SearchState
 from localfarm.models import shipped
 from tests.contract.backends.real_inputs import samples
+from tests.contract.precision.environment import modelopt_python
 from tests.e2e.conftest import RunningFarm
 
 pytestmark = pytest.mark.e2e
@@ -155,3 +156,26 @@ def test_a_search_brings_real_models_near_themselves_or_says_honestly_that_it_ca
     near = [row.cosine for row in int8 if row.cosine is not None]
     assert max(near) >= 0.99 or "No other reaches it" in found.verdict
     assert all(row.met == (row.cosine is not None and row.cosine >= 0.99) for row in int8)
+
+
+@pytest.mark.soak
+def test_a_node_with_modelopt_makes_fp8_for_who_has_it_and_says_so(
+    running_farm: RunningFarm, data: dict[str, str]
+) -> None:
+    modelopt_python()
+    assert '"modelopt"' in running_farm.cli("nodes", "--json").stdout
+    samples = ("--calibration", data["calibration"], "--evaluation", data["held-out"])
+    words = ("--precision", "fp8", *samples)
+    built = running_farm.built(MODEL, TARGETS[2:], *WORDS, *words)
+    told = running_farm.report(built, TARGETS[2])
+    assert told["precision"]["recipe"]["tool"] == "modelopt"
+    assert told["precision"]["model_accuracy"]["outputs"][0]["cosine"] > 0.95
+    assert (
+        told["versions"]["modelopt/nvidia-modelopt"] in told["precision"]["recipe"]["tool_version"]
+    )
+    digest = next(row["artifact"] for row in built["targets"])
+    assert "precision fp8 by modelopt" in running_farm.cli("report", digest).stdout
+    model = str(shipped(MODEL).file())
+    refused = running_farm.cli("submit", model, "-t", TARGETS[1], *WORDS, *words)
+    assert refused.returncode != ExitCode.OK
+    assert "sm_86 has no fp8" in refused.stderr

@@ -39,6 +39,11 @@ time.sleep(600)
 """
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the mark where the project's own settings are not read."""
+    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU; never run by CI")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the run say where its page goes."""
     parser.addoption("--evidence", type=Path, help="write what was seen as Markdown to this file")
@@ -79,7 +84,7 @@ def node(tmp_path: Path) -> Iterator[GpuNode]:
         scratch=tmp_path / "scratch",
         devices=[row for row in probe.devices if row.uuid in {None, gpu.uuid}],
         job_log_bytes=1 << 20,
-        gpus=rules(tmp_path / "locks", times=2),
+        gpus=rules(tmp_path / "locks", times=1),
     )
     yield GpuNode(served, workshop, probe, gpu)
     api.close()

@@ -17,6 +17,7 @@ from workers.executor import Workshop
 from workers.gpu.need import GpuRules
 from workers.probe import Probe
 
+QUICK = {"min_duration_ms": 500, "max_duration_ms": 1500}
 TARGET = "onnxruntime@{arch}"
 
 
@@ -47,6 +48,7 @@ class GpuNode:
 
     def measure(self, sample: ShippedModel, engine: bytes, **options: Any) -> dict[str, Any]:  # noqa: ANN401 - any option
         """Measure an engine; return how the attempt ended."""
+        options = QUICK | options
         file = self.served.put(engine, "engine", "model.onnx")
         return self._run(Stage.BENCHMARK, sample, [file], options=options)
 

@@ -48,7 +48,7 @@ def test_a_real_model_is_built_and_measured_by_trtexecs_names(
 ) -> None:
     sample = shipped(name)
 
-    end = node.measure(sample, node.build(sample), max_duration_ms=5000)
+    end = node.measure(sample, node.build(sample))
     (row,) = latencies(end)
 
     told(evidence, name, row, end["facts"]["accuracy"])
@@ -71,8 +71,8 @@ def test_a_cuda_graph_is_replayed_where_it_can_be_and_else_it_is_said(
     sample = shipped(name)
     engine = node.build(sample)
 
-    (plain,) = latencies(node.measure(sample, engine, max_duration_ms=3000))
-    (graph,) = latencies(node.measure(sample, engine, max_duration_ms=3000, cuda_graph=True))
+    (plain,) = latencies(node.measure(sample, engine))
+    (graph,) = latencies(node.measure(sample, engine, cuda_graph=True))
 
     assert plain.device is not None
     assert graph.device is not None
@@ -81,8 +81,10 @@ def test_a_cuda_graph_is_replayed_where_it_can_be_and_else_it_is_said(
         model=name,
         without=plain.device.gpu_compute_ms.p50,
         enqueue_without=plain.device.enqueue_ms.p50,
+        CoV_without=plain.device.gpu_compute_ms.cov,
         with_one=graph.device.gpu_compute_ms.p50,
         enqueue_with_one=graph.device.enqueue_ms.p50,
+        CoV_with_one=graph.device.gpu_compute_ms.cov,
         is_one=graph.device.cuda_graph,
         notes="; ".join(graph.device.notes),
     )
@@ -93,7 +95,14 @@ def test_a_cuda_graph_is_replayed_where_it_can_be_and_else_it_is_said(
 def test_a_sweep_over_batches_measures_each(node: GpuNode, evidence: Evidence) -> None:
     sample = shipped("rapidocr-rec")
 
-    end = node.measure(sample, node.build(sample), max_duration_ms=2000, batches=[1, 2, 4, 8])
+    end = node.measure(
+        sample,
+        node.build(sample),
+        min_duration_ms=200,
+        max_duration_ms=500,
+        cuda_graph=True,
+        batches=[1, 2, 4, 8],
+    )
 
     rows = latencies(end)
     for row in rows:
@@ -101,6 +110,7 @@ def test_a_sweep_over_batches_measures_each(node: GpuNode, evidence: Evidence) -
         evidence.row(
             "A sweep over batches: rapidocr-rec",
             batch=row.batch,
+            is_a_graph=row.device.cuda_graph,
             GPU_compute_P50=row.device.gpu_compute_ms.p50,
             per_second=row.device.throughput_qps * (row.batch or 1),
         )

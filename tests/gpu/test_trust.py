@@ -19,12 +19,11 @@ from workers.gpu.port import Nvml
 from workers.gpu.watch import Watcher
 
 pytestmark = pytest.mark.gpu
-QUICK = {"max_duration_ms": 3000}
 
 
 def test_the_record_of_a_quiet_measurement_is_whole(node: GpuNode, evidence: Evidence) -> None:
     sample = shipped("rapidocr-rec")
-    end = node.measure(sample, node.build(sample), **QUICK)
+    end = node.measure(sample, node.build(sample))
     (row,) = latencies(end)
     trust = row.trust
     assert trust is not None
@@ -33,7 +32,7 @@ def test_the_record_of_a_quiet_measurement_is_whole(node: GpuNode, evidence: Evi
 
     assert trust.exclusive is True, trust.exclusive_proof
     assert not [reason for reason in trust.tainted if "not alone" in reason]
-    assert trust.samples >= 5
+    assert trust.samples >= 4
     assert trust.sm_clock is not None
     assert trust.sm_clock.median > 0
     assert trust.sm_clock.max is None or trust.sm_clock.median <= trust.sm_clock.max
@@ -52,6 +51,33 @@ def test_the_record_of_a_quiet_measurement_is_whole(node: GpuNode, evidence: Evi
     assert end["machine"]["device_uuid"] == node.gpu.uuid
 
 
+def test_a_measurement_that_the_host_does_not_bound_can_be_relied_on(
+    node: GpuNode, evidence: Evidence
+) -> None:
+    """Replays of a graph leave the host little to disturb: such a record is clean."""
+    sample = shipped("rapidocr-det")
+    end = node.with_rules(times=8).measure(sample, node.build(sample), cuda_graph=True)
+    (row,) = latencies(end)
+
+    trust, device = row.trust, row.device
+    assert trust is not None
+    assert device is not None
+    assert device.cuda_graph
+    evidence.row(
+        "A clean record, with a CUDA graph: rapidocr-det",
+        GPU_compute_P50=device.gpu_compute_ms.p50,
+        its_CoV=device.gpu_compute_ms.cov,
+        enqueue=device.enqueue_ms.p50,
+        SM_MHz=trust.sm_clock.median if trust.sm_clock else None,
+        mJ=trust.energy_per_inference_mj,
+        measured_times=trust.times_measured,
+        tainted="; ".join(trust.tainted) or "no",
+    )
+    assert trust.exclusive is True
+    assert trust.tainted == []
+    assert not [note for note in device.notes if "bound by the host" in note]
+
+
 def test_a_stranger_who_was_there_first_taints_the_measurement(
     node: GpuNode, stranger: Callable[[], subprocess.Popen[str]], evidence: Evidence
 ) -> None:
@@ -59,7 +85,7 @@ def test_a_stranger_who_was_there_first_taints_the_measurement(
     engine = node.build(sample)
     stranger()
 
-    (row,) = latencies(node.with_rules(times=2).measure(sample, engine, **QUICK))
+    (row,) = latencies(node.with_rules(times=2).measure(sample, engine))
 
     trust = row.trust
     assert trust is not None
@@ -85,8 +111,8 @@ def test_a_stranger_who_comes_while_it_is_measured_taints_the_measurement(
     late = threading.Thread(target=come_late, daemon=True)
     node.served.heard.clear()
     late.start()
-    options = {"min_duration_ms": 6000, "max_duration_ms": 8000}
-    (row,) = latencies(node.with_rules(times=1).measure(sample, engine, **options))
+    options = {"min_duration_ms": 4000, "max_duration_ms": 4000}
+    (row,) = latencies(node.measure(sample, engine, **options))
     late.join(timeout=30)
 
     trust = row.trust
@@ -130,11 +156,11 @@ def test_a_device_that_another_node_has_is_waited_for_and_then_given_up(
     held = try_lock(node.workshop.gpus.lock_folder, str(node.gpu.uuid))
     assert held is not None
 
-    failure = failure_of(node.with_rules(wait_s=2).measure(sample, engine, **QUICK))
+    failure = failure_of(node.with_rules(wait_s=2).measure(sample, engine))
 
     assert failure.code == "device_busy"
     timer = threading.Timer(3, held.free)
     timer.start()
-    (row,) = latencies(node.measure(sample, engine, **QUICK))
+    (row,) = latencies(node.measure(sample, engine))
     timer.join()
     evidence.row("One owner", another_node_had_it=failure.code, after_it_let_go=row.batch)

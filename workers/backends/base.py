@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from enginefarm.compile_options import TimingReuse
 from enginefarm.finding import Finding
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.target import Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
+from workers.timing import ChildTiming, TimingCaches
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +42,15 @@ class ProgressSink(Protocol):
 
 
 @dataclass(frozen=True)
+class TimingGiven:
+    """The snapshot that a build begins with, if there is one, and where it leaves its own."""
+
+    folder: Path
+    snapshot: Path | None
+    reuse: TimingReuse
+
+
+@dataclass(frozen=True)
 class ModelSource:
     """A model on disk for a target: the ONNX file, its external data beside it."""
 
@@ -47,6 +58,7 @@ class ModelSource:
     target: Target
     profiles: Sequence[Profile] = ()
     options: CompileOptions = field(default_factory=CompileOptions)
+    timing: TimingGiven | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,7 @@ class Compiled:
     layers: Path | None = None
     device_memory_bytes: int | None = None
     inspection_reason: str | None = None
+    timing: ChildTiming | None = None
 
 
 class Runner(Protocol):
@@ -134,6 +147,14 @@ class Backend(Protocol):
 
     def load(self, engine: Path, target: Target, threads: int) -> Runner:
         """Load an engine for measurement; ``threads`` 0 means one per available core."""
+
+
+@runtime_checkable
+class TimesKernels(Protocol):
+    """A backend that times kernels, and can merge what builds have timed."""
+
+    def timing_caches(self) -> TimingCaches:
+        """Return what merges caches of its own version."""
 
 
 Clock = Callable[[], float]

@@ -17,7 +17,8 @@ from enginefarm.finding import Finding
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
 from workers.backends.base import Compiled, ModelSource, ProgressSink, Runner
-from workers.backends.trt import compiler
+from workers.backends.trt import compiler, timing
+from workers.timing import TimingCaches
 
 LABEL = "TensorRT"
 OLDEST, NEXT_MAJOR = (10, 13), 12
@@ -72,6 +73,11 @@ class TensorRT:
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
         """Build for the GPU that is here; that it is the target's was asked at the claim."""
         return self._compiler.compile(source, out, progress, aim=lambda _config: True)
+
+    def timing_caches(self) -> TimingCaches:
+        """Return what merges timing caches of this version."""
+        it = self._compiler
+        return timing.TensorRTTimingCaches(it.trt, it.logger, it.record)
 
     def load(self, engine: Path, target: Target, threads: int) -> Runner:
         """Refuse: engines are built here, but nothing here runs them yet."""

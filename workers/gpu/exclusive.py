@@ -32,7 +32,8 @@ class Onlookers:
     _mine: int | None = None
     _shown: bool = False
     _steady: int | None = None
-    _found: list[str] = field(default_factory=list)
+    _found: dict[str, str] = field(default_factory=dict)
+    """What was found, each thing once: of a process, as it was seen last."""
 
     def again(self) -> Onlookers:
         """Return a judge of the next measurement, who knows what was there before the job.
@@ -54,7 +55,7 @@ class Onlookers:
         self._shown = self._shown or bool(fresh)
         strangers = [row for row in fresh if not self._is_mine(row, fresh)]
         for row in strangers:
-            self._find(f"{_named(row)} came while the job ran")
+            self._found[f"came {row.pid}"] = f"{_named(row)} came while the job ran"
         if not fresh:
             self._look_at_memory(used_bytes)
 
@@ -62,10 +63,11 @@ class Onlookers:
         there = {row.pid for row in processes}
         for row in self.before:
             if row.pid in there:
-                self._find(f"{_named(row)} was there before the job")
+                self._found[f"before {row.pid}"] = f"{_named(row)} was there before the job"
         used = self.used_before
         if not self.before and used is not None and used >= CONTEXT_BYTES:
-            self._find(f"{used // MIB} MiB were in use before the job by what is not shown")
+            words = f"{used // MIB} MiB were in use before the job by what is not shown"
+            self._found["used before"] = words
 
     def _is_mine(self, row: Process, fresh: Sequence[Process]) -> bool:
         if row.pid in self.own or row.pid == self._mine:
@@ -81,22 +83,19 @@ class Onlookers:
             return
         if self._steady is not None and used_bytes - self._steady >= CONTEXT_BYTES:
             more = (used_bytes - self._steady) // MIB
-            self._find(f"{more} MiB more were in use while the job ran, by what is not shown")
+            words = f"{more} MiB more were in use while the job ran, by what is not shown"
+            self._found["used more"] = words
         self._steady = used_bytes if self._steady is None else min(self._steady, used_bytes)
-
-    def _find(self, words: str) -> None:
-        if words not in self._found:
-            self._found.append(words)
 
     @property
     def strangers(self) -> list[str]:
         """Who else was seen, in words."""
-        return list(self._found)
+        return list(self._found.values())
 
     def verdict(self) -> tuple[bool | None, str]:
         """Tell whether the job was alone, None if that cannot be known, and from what."""
         if self._found:
-            return False, "; ".join(self._found)
+            return False, "; ".join(self._found.values())
         if self._shown:
             return True, "the driver showed no process before the job and only its own with it"
         if self.used_before is not None and self._steady is not None:

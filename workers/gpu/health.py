@@ -35,7 +35,8 @@ XIDS = {
 class Health:
     """What is known of one device."""
 
-    lost: str | None = None
+    out: str | None = None
+    """Why it cannot be used at all, in words: it does not answer, or cannot be locked."""
     errors: Errors = field(default_factory=Errors)
     _xid: int | None = None
     _xid_at: float = 0.0
@@ -61,8 +62,8 @@ class Health:
 
     def fault(self, now: float) -> str | None:
         """Return why the device is out, or None if it is well."""
-        if self.lost is not None:
-            return f"it does not answer: {self.lost}"
+        if self.out is not None:
+            return self.out
         if self.errors.uncorrected:
             return (
                 f"{self.errors.uncorrected} uncorrectable memory errors since its driver was loaded"

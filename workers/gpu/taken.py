@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
 from workers.backends.base import ProgressSink
 from workers.gpu import nvml
 from workers.gpu.exclusive import CONTEXT_BYTES, Onlookers
-from workers.gpu.lock import take_one
+from workers.gpu.lock import DeviceLock, take_one
 from workers.gpu.need import DeviceNeed
 from workers.gpu.port import DeviceLost, Gpu, Nvml
 from workers.settings import show_gpu
@@ -27,17 +27,21 @@ SETTLE_S, LOOK_S = 5.0, 0.2
 
 @dataclass(frozen=True)
 class Taken:
-    """A device that is this process's until it ends, and who was on it before."""
+    """A device that is this process's until it ends, and who was on it before.
+
+    Nobody frees the lock: its context on the device ends with the process, and not sooner.
+    """
 
     nvml: Nvml
     gpu: Gpu
     onlookers: Onlookers
     times: int
+    lock: DeviceLock | None = None
 
 
 @contextmanager
 def taken(need: DeviceNeed | None, sink: ProgressSink) -> Iterator[Taken | None]:
-    """Take one of the devices that would do, for as long as the context is open.
+    """Take one of the devices that would do, until this process ends.
 
     Without a need the process sees what it saw; with one that names no device it sees none.
 
@@ -51,19 +55,17 @@ def taken(need: DeviceNeed | None, sink: ProgressSink) -> Iterator[Taken | None]
         show_gpu(None)
         yield None
         return
-    with ExitStack() as held:
-        sink.report(None, "waiting for a GPU")
-        lock = take_one(
-            need.lock_folder,
-            need.devices,
-            shared=need.shared,
-            wait_s=need.wait_s,
-            waiting=lambda: _say(sink),
-        )
-        held.callback(lock.free)
-        port = held.enter_context(nvml.opened())
+    sink.report(None, "waiting for a GPU")
+    lock = take_one(
+        need.lock_folder,
+        need.devices,
+        shared=need.shared,
+        wait_s=need.wait_s,
+        waiting=lambda: _say(sink),
+    )
+    with nvml.opened() as port:
         show_gpu(lock.uuid)
-        yield look(port, lock.uuid, need)
+        yield replace(look(port, lock.uuid, need), lock=lock)
 
 
 def _say(sink: ProgressSink) -> bool:

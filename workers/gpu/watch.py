@@ -46,25 +46,24 @@ class Watcher:
         return {uuid: health.fault(now) for uuid, health in self._health.items()}
 
     def _look_at(self, uuid: str, health: Health) -> None:
-        try:
-            health.errors = self._port.errors(uuid)
-            self._look_around(uuid, health)
-            health.lost = None
-        except DeviceLost as error:
-            health.lost = str(error)
+        """See how a device is and who is on it, holding its lock: then it is no job of this host.
 
-    def _look_around(self, uuid: str, health: Health) -> None:
-        """See who is on the device, holding its lock meanwhile: then it is no job of this host."""
+        Nothing is asked of a device that a job has: it may be measured just now.
+        """
         try:
             lock = try_lock(self._locks, uuid)
         except JobFailed as error:
-            health.lost = f"{error.message} {error.why}"
+            health.out = f"{error.message} {error.why}"
             return
         if lock is None:
             health.see_locked()
             return
         try:
+            health.errors = self._port.errors(uuid)
             health.see_unlocked(self._port.processes(uuid), self._port.reading(uuid).used_bytes)
+            health.out = None
+        except DeviceLost as error:
+            health.out = f"it does not answer: {error}"
         finally:
             lock.free()
 

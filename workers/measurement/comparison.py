@@ -16,7 +16,7 @@ from workers.backends.base import Array, ProgressSink, Runner
 from workers.diagnosis import Runtime, refuse_node_fault, shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
-from workers.measurement.evaluation import MetricTally
+from workers.measurement.evaluation import MetricTally, joined
 from workers.measurement.original import Original
 from workers.measurement.refusals import engine_failed, inputs_rejected, output_missing
 from workers.measurement.request import Request
@@ -37,7 +37,7 @@ def compare(
     except Exception as error:  # noqa: BLE001 - whatever a runtime raises
         said = shorten(str(error), 300)
         return None, f"the original model does not load in ONNX Runtime on the CPU: {said}"
-    seen = _Seen(_metric_of(request))
+    seen = _Seen(_metric_of(request, reference, profiles[0]))
     # A dataset is one set of samples: it is compared once, under the first profile.
     for profile in profiles if request.dataset is None else profiles[:1]:
         for feeds, count in request.batches(reference.inputs, profile):
@@ -61,18 +61,24 @@ class _Seen:
     skipped: set[str] = field(default_factory=set)
 
 
-def _metric_of(request: Request) -> MetricTally | None:
+def _metric_of(request: Request, reference: Runner, profile: Profile | None) -> MetricTally | None:
     if request.metric is None or request.dataset is None:
         return None
-    labels = inputs.open_dataset(request.dataset).arrays.get(request.metric.labels)
-    if labels is None:
+    views = reference.inputs
+    sizes = inputs.open_dataset(request.dataset, [view.name for view in views])
+    found = [size.arrays.get(request.metric.labels) for size in sizes]
+    labels = [row for row in found if row is not None]
+    if len(labels) < len(sizes):
         raise JobFailed(
             f"The evaluation dataset has no labels {request.metric.labels[:80]!r}.",
             blame=Blame.PERSON,
             code="dataset_missing_labels",
             fix="Save the labels in the dataset, under the name that the metric gives them.",
         )
-    return MetricTally(request.metric, labels)
+    rows = [
+        row[: inputs.used(size, views, profile)] for row, size in zip(labels, sizes, strict=True)
+    ]
+    return MetricTally(request.metric, joined(rows, request.metric.padding))
 
 
 def _report(request: Request, seen: _Seen) -> AccuracyReport:
@@ -92,7 +98,7 @@ def _report(request: Request, seen: _Seen) -> AccuracyReport:
 def _left_out(request: Request, samples: int) -> list[str]:
     if request.dataset is None:
         return []
-    there = inputs.open_dataset(request.dataset).samples
+    there = sum(size.samples for size in inputs.open_dataset(request.dataset))
     if samples >= there:
         return []
     note = (

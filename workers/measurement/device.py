@@ -20,6 +20,8 @@ from workers.backends.base import (
 from workers.measurement.latency import summarize
 from workers.measurement.timing import measure
 
+MOST_ENQUEUE = 0.8
+"""trtexec warns where the host takes more of the GPU compute time than this to hand a run over."""
 NOT_BY_EVENTS = "this runtime does not let inputs and outputs stay on a device"
 
 
@@ -62,15 +64,31 @@ def time_on_device(
     runs: list[RunTimes] = []
     found = measure(lambda: runs.append(runner.run()), options, clock, sink)
     kept = runs[found.warmup_iterations :]
+    enqueue, compute = (
+        summarize([row.enqueue for row in kept]),
+        summarize([r.compute for r in kept]),
+    )
+    bound = host_bound(enqueue.p50, compute.p50, cuda_graph=runner.cuda_graph)
     times = DeviceTimes(
         latency_ms=summarize([row.h2d + row.compute + row.d2h for row in kept]),
-        enqueue_ms=summarize([row.enqueue for row in kept]),
+        enqueue_ms=enqueue,
         h2d_ms=summarize([row.h2d for row in kept]),
-        gpu_compute_ms=summarize([row.compute for row in kept]),
+        gpu_compute_ms=compute,
         d2h_ms=summarize([row.d2h for row in kept]),
         throughput_qps=found.throughput_qps,
         cuda_graph=runner.cuda_graph,
         stable=found.stable,
-        notes=[*opened.notes, *found.notes],
+        notes=[*opened.notes, *([bound] if bound else []), *found.notes],
     )
     return times, len(runs)
+
+
+def host_bound(enqueue_ms: float, compute_ms: float, *, cuda_graph: bool) -> str | None:
+    """Tell whether the host is what the runs wait for, by trtexec's bound, and what helps."""
+    if enqueue_ms <= MOST_ENQUEUE * compute_ms:
+        return None
+    helps = "a larger batch" if cuda_graph else "a CUDA graph or a larger batch"
+    return (
+        f"bound by the host: it took {enqueue_ms:.3g} ms to hand over runs that took the device"
+        f" {compute_ms:.3g} ms; {helps} may help"
+    )

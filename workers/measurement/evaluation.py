@@ -7,11 +7,12 @@ only so many of those.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from enginefarm.gate import EvaluationMetric, MetricName
+from enginefarm.gate import RECALL_AT, EvaluationMetric, MetricName
 from enginefarm.report import MetricReport
 from workers.backends.base import Array
 from workers.measurement import labelled
@@ -72,6 +73,19 @@ class MetricTally:
         )
 
 
+def joined(labels: Sequence[Array], padding: int) -> Array:
+    """Return the labels of all sizes as one array; rows are padded to the longest."""
+    width = max(row.shape[-1] for row in labels)
+    if labels[0].ndim > 1:
+        labels = [
+            np.pad(row, ((0, 0), (0, width - row.shape[-1])), constant_values=padding)
+            if row.shape[-1] < width
+            else row
+            for row in labels
+        ]
+    return np.concatenate(labels)
+
+
 class _Side:
     """The answers of one of the two."""
 
@@ -83,7 +97,7 @@ class _Side:
 
     def add(self, output: Array, labels: Labels) -> None:
         name = self._metric.name
-        if name is MetricName.EMBEDDING_RECALL_AT_1:
+        if name in RECALL_AT:
             self._keep_vectors(output)
         elif name in {MetricName.ACCURACY, MetricName.F1_MACRO}:
             self._kept.append(labelled.classes(output, 1))
@@ -113,8 +127,9 @@ class _Side:
     def value(self, labels: Labels) -> tuple[float, int] | None:
         """Return the metric and of how many samples or labels it is."""
         name = self._metric.name
-        if name is MetricName.EMBEDDING_RECALL_AT_1:
-            return labelled.embedding_recall_at_1(np.concatenate(self._kept), labels)
+        if name in RECALL_AT:
+            vectors = np.concatenate(self._kept)
+            return labelled.embedding_recall(vectors, labels, RECALL_AT[name])
         if name in {MetricName.ACCURACY, MetricName.F1_MACRO}:
             judge = labelled.accuracy if name is MetricName.ACCURACY else labelled.f1_macro
             return judge(np.concatenate(self._kept), labels), len(labels)
@@ -134,6 +149,6 @@ def _rows(output: Array, count: int) -> Array:
 
 
 def _nothing_to_judge(metric: EvaluationMetric) -> str:
-    if metric.name is MetricName.EMBEDDING_RECALL_AT_1:
+    if metric.name in RECALL_AT:
         return f"no label of {metric.labels!r} occurs twice: there is nothing to find"
     return f"{metric.labels!r} holds padding only"

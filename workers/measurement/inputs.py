@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from enginefarm.errors import JobFailed
+from enginefarm.sizes import by_size
 from enginefarm.spec import Profile, SyntheticInput
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
@@ -96,17 +97,20 @@ def _values(
 
 @dataclass(frozen=True)
 class Dataset:
-    """Named arrays whose first dimension counts the samples."""
+    """Named arrays whose first dimension counts the samples; those of one size, or of all."""
 
     arrays: Feeds
     samples: int
 
 
-def open_dataset(path: Path) -> Dataset:
-    """Read an evaluation dataset; pickles are never read."""
+def open_dataset(path: Path, inputs: Collection[str] = ()) -> list[Dataset]:
+    """Read an evaluation dataset, size by size; pickles are never read."""
     with np.load(path, allow_pickle=False) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    return Dataset(arrays, min((len(array) for array in arrays.values()), default=0))
+        sizes = [
+            {name: stored[array] for name, array in row.items()}
+            for row in by_size(stored.files, inputs)
+        ]
+    return [Dataset(row, min((len(array) for array in row.values()), default=0)) for row in sizes]
 
 
 def batches(
@@ -118,9 +122,8 @@ def batches(
     a rank more holds one whole input per sample, and then every batch is one sample. The last
     batch may be short where the model's batch is dynamic; where it is fixed, its rest is left out.
     """
-    whole = [view for view in views if dataset.arrays[view.name].ndim == len(view.shape) + 1]
-    size = 1 if whole else max(1, min((_batch_at_opt(v, profile) for v in views), default=1))
-    fixed = any(view.shape and isinstance(view.shape[0], int) for view in views) and not whole
+    whole = _whole(dataset, views)
+    size, fixed = _batching(dataset, views, profile)
     for start in range(0, dataset.samples, size):
         stop = min(start + size, dataset.samples)
         if fixed and stop - start < size:
@@ -131,6 +134,27 @@ def batches(
             cut = array[start] if view in whole else array[start:stop]
             feeds[view.name] = np.array(cut, dtype=numpy_dtype(view.dtype), order="C")
         yield feeds, stop - start
+
+
+def used(dataset: Dataset, views: Sequence[TensorView], profile: Profile | None) -> int:
+    """Return how many samples :func:`batches` yields."""
+    size, fixed = _batching(dataset, views, profile)
+    return dataset.samples - dataset.samples % size * fixed
+
+
+def _whole(dataset: Dataset, views: Sequence[TensorView]) -> list[TensorView]:
+    """Return the inputs of which each sample holds one whole."""
+    return [view for view in views if dataset.arrays[view.name].ndim == len(view.shape) + 1]
+
+
+def _batching(
+    dataset: Dataset, views: Sequence[TensorView], profile: Profile | None
+) -> tuple[int, bool]:
+    """Return how many samples make a batch, and whether every batch has to be full."""
+    if _whole(dataset, views):
+        return 1, False
+    fixed = any(view.shape and isinstance(view.shape[0], int) for view in views)
+    return max(1, min((_batch_at_opt(v, profile) for v in views), default=1)), fixed
 
 
 def _batch_at_opt(view: TensorView, profile: Profile | None) -> int:

@@ -3,8 +3,9 @@
 * ``accuracy``: share of samples whose predicted class is the label. The prediction is the output
   itself where that is one whole number for a sample, else its largest score; of equals the first.
 * ``f1_macro``: the F1 of each class that occurs in the labels, averaged without weights.
-* ``embedding_recall_at_1``: share of samples whose nearest other sample, by cosine, has the same
-  label. Samples that are alone with their label are searched and not counted.
+* ``embedding_recall_at_1``, ``_5``, ``_10``: share of samples among whose so many nearest other
+  samples, by cosine, one has the same label; of equals the first are nearest. Samples that are
+  alone with their label are searched and not counted.
 * ``token_error_rate``: share of places with a label whose predicted token is another; output and
   labels stand side by side, place by place.
 * ``ctc_error_rate``: edit distance of the tokens to the labels, over the number of labels. Tokens
@@ -70,8 +71,11 @@ def f1_macro(predicted: Whole, labels: Whole) -> float:
     return float(np.mean(scores))
 
 
-def embedding_recall_at_1(vectors: Array, labels: Whole) -> tuple[float, int] | None:
-    """Return the recall and of how many samples it is; None if no label occurs twice."""
+def embedding_recall(vectors: Array, labels: Whole, nearest: int) -> tuple[float, int] | None:
+    """Return the recall among so many nearest, and of how many samples it is.
+
+    None if no label occurs twice.
+    """
     values, place = np.unique(labels, return_inverse=True)
     asked = np.flatnonzero(np.bincount(place, minlength=values.size)[place] > 1)
     if not asked.size:
@@ -85,7 +89,9 @@ def embedding_recall_at_1(vectors: Array, labels: Whole) -> tuple[float, int] | 
         near = units @ units[row]
         near[row] = -np.inf
         near[~finite] = -np.inf
-        hits += bool(finite[row] and labels[int(near.argmax())] == labels[row])
+        best = np.argsort(-near, kind="stable")[:nearest]
+        best = best[np.isfinite(near[best])]
+        hits += bool(finite[row] and (labels[best] == labels[row]).any())
     return hits / asked.size, int(asked.size)
 
 
@@ -95,6 +101,9 @@ def token_errors(predicted: Whole, labels: Whole, padding: int) -> tuple[int, in
     Raises:
         Unfit: the two do not stand side by side.
     """
+    width = predicted.shape[-1]
+    if labels.shape[-1] > width and (labels[..., width:] == padding).all():
+        labels = labels[..., :width]
     if predicted.shape != labels.shape:
         message = (
             f"tokens of shape {list(predicted.shape)} do not stand beside labels of shape"

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from enginefarm.device_times import DeviceTimes
 from enginefarm.errors import JobFailed
 from enginefarm.report import LatencyReport
 from enginefarm.spec import Profile, ShapeRange
@@ -14,7 +15,7 @@ from workers.backends.base import ProgressSink, Runner
 from workers.measurement import inputs
 from workers.measurement.comparison import run_failure
 from workers.measurement.conditions import Conditions, ReadEnergy, Worked
-from workers.measurement.device import OnDevice, open_on_device, time_on_device
+from workers.measurement.device import OnDevice, host_bound, open_on_device, time_on_device
 from workers.measurement.request import Request
 from workers.measurement.timing import measure
 from workers.measurement.trusting import Spent
@@ -121,7 +122,7 @@ def _measured(
     on_device = time_on_device(ready, options, time.perf_counter, sink)
     spread, spent = (END_TO_END, found.distribution.cov), _spent(before, between, runs)
     if on_device is not None:
-        spread = (GPU_COMPUTE, on_device[0].gpu_compute_ms.cov)
+        spread = _spread(on_device[0])
         spent = _spent(between, energy(), on_device[1])
     report = LatencyReport(
         shapes={name: list(array.shape) for name, array in feeds.items()},
@@ -142,6 +143,13 @@ def _measured(
         device_reason=ready.reason,
     )
     return Worked(report, spread, spent)
+
+
+def _spread(told: DeviceTimes) -> tuple[str, float]:
+    """Return what varies, and how much; where the host is what varies, that is said with it."""
+    compute = told.gpu_compute_ms
+    bound = host_bound(told.enqueue_ms.p50, compute.p50, cuda_graph=told.cuda_graph)
+    return (f"{GPU_COMPUTE} ({bound})" if bound else GPU_COMPUTE), compute.cov
 
 
 def _spent(before: int | None, after: int | None, runs: int) -> Spent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,9 @@ class Request:
     ) -> Iterator[tuple[inputs.Feeds, int]]:
         if self.dataset is None:
             return
-        dataset = inputs.open_dataset(self.dataset)
-        missing = [view.name for view in views if view.name not in dataset.arrays]
+        sizes = inputs.open_dataset(self.dataset, [view.name for view in views])
+        there = set.intersection(*(set(size.arrays) for size in sizes))
+        missing = [view.name for view in views if view.name not in there]
         if missing:
             raise JobFailed(
                 f"The evaluation dataset lacks {', '.join(missing)}.",
@@ -103,7 +105,8 @@ class Request:
                 code="dataset_missing_input",
                 fix="Give an array for every input of the model.",
             )
-        for feeds, count in inputs.batches(dataset, views, profile):
+        every = (inputs.batches(size, views, profile) for size in sizes)
+        for feeds, count in chain.from_iterable(every):
             fault = inputs.outside(feeds, profile)
             if fault is not None:
                 raise JobFailed(

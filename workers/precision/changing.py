@@ -28,6 +28,7 @@ from workers.precision.running import likeness, opened, outputs_of
 from workers.precision.sensitivity import Bench, sensitivity
 from workers.precision.tidying import constants_as_weights, named
 from workers.precision.writing import written
+from workers.repair.branches import inner_graphs
 
 BF16_OPSET = 22
 """The first in which all operators that matter take bfloat16."""
@@ -104,8 +105,7 @@ def quantized(work: Work) -> Changed:
     names = set(excluded(model.graph, recipe.exclude))
     able = {row.name for row in model.graph.node if row.op_type in recipe.op_types}
     if not able - names:
-        ops = ", ".join(recipe.op_types)
-        raise refusals.nothing_changed(recipe.kind, f"It has no {ops} that is not excluded.")
+        raise refusals.nothing_to_quantize(recipe, _in_branches(model.graph, recipe.op_types))
     with _told(recipe.kind):
         made = quantize(model, recipe, work.every, work.folder, alive)
     into = quantized_nodes(model.graph, made.graph, recipe.op_types)
@@ -127,6 +127,15 @@ def quantized(work: Work) -> Changed:
         bench = Bench(model, made, work.few, work.every, work.folder, work.alive)
         cost = sensitivity(bench, sorted(into), recipe.sensitivity)
     return Changed(made, None, _computing(model.graph), len(into), kept, cost)
+
+
+def _in_branches(graph: onnx.GraphProto, op_types: Sequence[str]) -> int:
+    """Count the nodes that would be quantized if they did not stand inside a branch or a loop."""
+    inner = [each for node in graph.node for each in inner_graphs(node)]
+    return sum(
+        sum(node.op_type in op_types for node in each.node) + _in_branches(each, op_types)
+        for each in inner
+    )
 
 
 def _computing(graph: onnx.GraphProto) -> int:

@@ -6,102 +6,24 @@ Nothing here runs a model. Only numpy is used. Of the samples nothing is kept bu
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from enginefarm.finding import Finding, error_finding, warning_finding
+from enginefarm.counted import counted
+from enginefarm.finding import Finding, error_finding, note_finding, warning_finding
 from enginefarm.precision import ENOUGH_SAMPLES, FEWEST_SAMPLES
 from enginefarm.precision_report import CalibrationData, InputRange
 from enginefarm.spec import Profile
-from workers.backends.base import Array
 from workers.measurement.inputs import Feeds, outside
+from workers.precision.seen import Seen
 
 RANGE_FACTOR = 4.0
 """Inputs whose range is so many times that of the held-out data were prepared otherwise."""
-_FEW_VALUES = 64
-_LEAST_FOR_NOISE = 8
-_NOISE_SPREAD = 3.0
-_NOISE_CORRELATION = 0.05
+LENGTH_FACTOR = 2.0
+"""Samples that are usually so many times as long as the held-out ones are of other traffic."""
 _SHOWN = 8
-_MOST_SUMMED = 1e140
-"""Values of doubles beyond it are summed up as this: their squares are no numbers any more."""
-
-
-@dataclass
-class Seen:
-    """What was seen of one input."""
-
-    low: float = math.inf
-    high: float = -math.inf
-    total: float = 0.0
-    squares: float = 0.0
-    elements: int = 0
-    means: list[float] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    neighbours: list[float] = field(default_factory=list)
-
-    def add(self, array: Array) -> None:
-        """Add one sample, all of whose values are finite."""
-        values = array.astype(np.float64)
-        if not values.size:
-            return
-        self.low, self.high = (
-            min(self.low, float(values.min())),
-            max(self.high, float(values.max())),
-        )
-        values = np.clip(values, -_MOST_SUMMED, _MOST_SUMMED)
-        self.total += float(values.sum())
-        self.squares += float(np.square(values).sum())
-        self.elements += values.size
-        self.means.append(float(values.mean()))
-        self.sizes.append(values.size)
-        found = _neighbours(values)
-        if found is not None:
-            self.neighbours.append(found)
-
-    @property
-    def mean(self) -> float:
-        """The mean of all values."""
-        return self.total / self.elements if self.elements else 0.0
-
-    @property
-    def std(self) -> float:
-        """The standard deviation of all values."""
-        if not self.elements:
-            return 0.0
-        return math.sqrt(max(0.0, self.squares / self.elements - self.mean**2))
-
-    @property
-    def reach(self) -> float:
-        """The largest absolute value."""
-        return max(abs(self.low), abs(self.high)) if self.elements else 0.0
-
-    @property
-    def like_noise(self) -> bool:
-        """Whether neighbours are unrelated, and samples differ no more than chance has it.
-
-        Means of independent values scatter by their deviation over the root of their number; those
-        of images, texts and sounds scatter many times as much.
-        """
-        if len(self.means) < _LEAST_FOR_NOISE or not self.neighbours or self.std == 0:
-            return False
-        expected = self.std / math.sqrt(float(np.mean(self.sizes)))
-        scattered = float(np.std(self.means)) / expected
-        related = abs(float(np.mean(self.neighbours)))
-        return scattered < _NOISE_SPREAD and related < _NOISE_CORRELATION
-
-
-def _neighbours(values: Array) -> float | None:
-    """Return the correlation of values with those beside them; None where there are too few."""
-    if values.ndim == 0 or values.shape[-1] < 2 or values.size < _FEW_VALUES:  # noqa: PLR2004
-        return None
-    left, right = values[..., :-1].ravel(), values[..., 1:].ravel()
-    left, right = left - left.mean(), right - right.mean()
-    power = math.sqrt(float(left @ left)) * math.sqrt(float(right @ right))
-    return float(left @ right) / power if power > 0 else None
 
 
 @dataclass
@@ -160,7 +82,22 @@ def judge(look: Look, held_out: Look | None) -> list[Finding]:
     found += _noise(look, held_out)
     if held_out is not None:
         found += _ranges(look.seen, held_out.seen)
+        found += _lengths(look.seen, held_out.seen)
     return found
+
+
+def rounded(names: Sequence[str]) -> list[Finding]:
+    """Return a note of the inputs whose values are rounded before they are used."""
+    if not names:
+        return []
+    return [
+        note_finding(
+            "calibration_rounded",
+            f"The calibration data is float64, and is rounded to what the model takes:"
+            f" {', '.join(names)[:200]}.",
+            fix="Nothing needs to be done; float32 takes half the space.",
+        )
+    ]
 
 
 def _unusable(look: Look) -> list[Finding]:
@@ -169,7 +106,8 @@ def _unusable(look: Look) -> list[Finding]:
         found.append(
             error_finding(
                 "calibration_not_finite",
-                f"{len(look.unfinite)} arrays of calibration samples hold NaN or infinity.",
+                "NaN or infinity is in "
+                f"{counted(len(look.unfinite), 'array')} of calibration samples.",
                 why="One of them makes the range of every tensor behind it infinite.",
                 where=_some(look.unfinite),
                 fix="Leave these samples out, or find out where they come from.",
@@ -179,7 +117,8 @@ def _unusable(look: Look) -> list[Finding]:
         found.append(
             error_finding(
                 "calibration_outside_profile",
-                f"{len(look.outside)} calibration samples do not fit the profile.",
+                f"{counted(len(look.outside), 'calibration sample does', 'calibration samples do')}"
+                " not fit the profile.",
                 where=_some(look.outside),
                 fix="Widen the profile, or leave these samples out.",
             )
@@ -193,7 +132,7 @@ def _count(look: Look, held_out: Look | None) -> list[Finding]:
         return [
             error_finding(
                 "calibration_too_few",
-                f"There are {look.samples} calibration samples.",
+                f"The calibration data has {counted(look.samples, 'sample')}.",
                 why="Nothing held out judges what so few lead to.",
                 fix=f"Give at least {FEWEST_SAMPLES}, better {ENOUGH_SAMPLES}, or an evaluation"
                 " dataset that judges them.",
@@ -204,7 +143,8 @@ def _count(look: Look, held_out: Look | None) -> list[Finding]:
     return [
         warning_finding(
             "calibration_few_samples",
-            f"There are {look.samples} calibration samples; {ENOUGH_SAMPLES} are usual.",
+            f"The calibration data has {counted(look.samples, 'sample')};"
+            f" {ENOUGH_SAMPLES} are usual.",
             why="Ranges from few samples depend on which they are.",
             fix="Give more, as different as what the engine will see.",
         )
@@ -266,6 +206,24 @@ def _ranges(seen: Mapping[str, Seen], real: Mapping[str, Seen]) -> list[Finding]
                     fix="Prepare both alike, as 0..1 or as 0..255.",
                 )
             )
+    return found
+
+
+def _lengths(seen: Mapping[str, Seen], real: Mapping[str, Seen]) -> list[Finding]:
+    found = []
+    for name, row in seen.items():
+        one, other = row.length, real[name].length if name in real else 0.0
+        if not one or not other or max(one / other, other / one) <= LENGTH_FACTOR:
+            continue
+        found.append(
+            warning_finding(
+                "calibration_length_differs",
+                f"A sample of the input {name[:80]} is usually {one:g} long in the calibration data"
+                f" and {other:g} in the evaluation data.",
+                why="How large sums over a sample become depends on how much there is to sum up.",
+                fix="Draw both from the same traffic, with its long and its short samples.",
+            )
+        )
     return found
 
 

@@ -26,7 +26,9 @@ from enginefarm.precision import CalibrationMethod
 from enginefarm.precision_report import PrecisionRecipe
 from workers.backends.base import MODEL_BYTES_IN_ONE_FILE
 from workers.measurement.inputs import Feeds
+from workers.precision.histograms import BINS, Histograms
 from workers.precision.running import save
+from workers.repair.passes import sort_nodes
 
 _METHODS = {
     CalibrationMethod.MINMAX: OrtMethod.MinMax,
@@ -99,8 +101,8 @@ def quantize(
         dict(_OPTIONS),
     )
     quantizer.quantize_model()
-    quantizer.model.topological_sort()
     made: onnx.ModelProto = quantizer.model.model
+    sort_nodes.sort(made.graph)  # the tool's own does not see what a branch reads around it
     declare_as(model.graph.input, made.graph.input)
     declare_as(model.graph.output, made.graph.output)
     return made
@@ -139,11 +141,14 @@ def _ranges(
         providers=["CPUExecutionProvider"],
         extra_options=extra,
     )
+    if recipe.method in BINS:
+        calibrator.collector = Histograms(str(recipe.method), recipe.percentile)
     for number, feeds in enumerate(samples):
         with redirect_stdout(StringIO()):  # it says the same of every sample
             calibrator.collect_data(_One(feeds))
         alive(number + 1)
-    return calibrator.compute_data()
+    with redirect_stdout(StringIO()):
+        return calibrator.compute_data()
 
 
 def excluded(graph: onnx.GraphProto, patterns: Sequence[str]) -> list[str]:

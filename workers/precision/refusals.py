@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, listed
 from enginefarm.precision import PrecisionKind
+from enginefarm.precision_report import PrecisionRecipe
 from enginefarm.state import Blame
 from workers.diagnosis import Runtime, diagnose, failure_of, shorten
 
@@ -52,6 +53,22 @@ def nothing_changed(kind: PrecisionKind, why: str) -> JobFailed:
         why=why,
         fix="Name other operators or exclude less, or build the model as it is.",
     )
+
+
+def nothing_to_quantize(recipe: PrecisionRecipe, hidden: int) -> JobFailed:
+    """Return the refusal of a model without operators to quantize, but for ``hidden`` in branches.
+
+    Tools look at the graph itself, and what a branch computes depends on what decides it.
+    """
+    ops = ", ".join(recipe.op_types)
+    found = nothing_changed(recipe.kind, f"It has no {ops} that is not excluded.")
+    if hidden:
+        found.why = f"Its {ops} ({hidden} in all) stand inside If or Loop, where they are not seen."
+        found.fix = (
+            "Fix the input that decides the branch, such as --fix sr=16000: the branch is then"
+            " taken in before anything is calibrated."
+        )
+    return found
 
 
 def not_loadable(kind: PrecisionKind, said: str) -> JobFailed:

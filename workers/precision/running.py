@@ -23,11 +23,13 @@ DATA_FILE = "weights.bin"
 
 
 def save(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model; weights beyond what one file holds go beside it."""
+    """Write a model, which keeps its weights; beyond what one file holds they go beside it."""
     outside = model.ByteSize() > MODEL_BYTES_IN_ONE_FILE
     with suppress(FileNotFoundError):
         (path.parent / DATA_FILE).unlink()
     onnx.save_model(model, str(path), save_as_external_data=outside, location=DATA_FILE)
+    if outside:  # writing has moved the weights out of the model in memory
+        onnx.external_data_helper.load_external_data_for_model(model, str(path.parent))
 
 
 def opened(model: onnx.ModelProto, folder: Path) -> SessionRunner:

@@ -1,13 +1,14 @@
 """The samples of a dataset, one at a time: no array is ever held whole.
 
 Ranges are taken from single samples, so that it cannot matter how many would have fit a batch. Only
-where the model's batch is fixed, or the profile allows none of one, are that many taken together.
+where the model's batch is fixed, or the profile allows none of one, are that many taken together,
+all of one size.
 """
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from enginefarm.errors import JobFailed
+from enginefarm.sizes import by_size
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
@@ -41,27 +43,54 @@ class Samples:
     profile: Profile | None = None
     most: int | None = None
 
-    def heads(self) -> dict[str, Head]:
-        """Return the header of each array that the model takes."""
+    def rounded(self) -> list[str]:
+        """Return the inputs whose stored values are of twice the width that the model takes."""
         with zipfile.ZipFile(self.path) as stored:
-            return {view.name: _head_of(stored, view.name) for view in self.views}
+            every = [heads for _, heads in self._sizes(stored)]
+        return [
+            view.name
+            for view in self.views
+            if numpy_dtype(view.dtype) != np.float64
+            and any(heads[view.name].dtype == np.float64 for heads in every)
+        ]
+
+    def _sizes(
+        self, stored: zipfile.ZipFile
+    ) -> Iterator[tuple[Mapping[str, str], Mapping[str, Head]]]:
+        """Yield, for each size, the names of its arrays and what their headers say, by input."""
+        names = [name.removesuffix(".npy") for name in stored.namelist()]
+        for size in by_size(names, [view.name for view in self.views]):
+            array = {view.name: size.get(view.name, view.name) for view in self.views}
+            yield array, {name: _head_of(stored, each) for name, each in array.items()}
 
     def __iter__(self) -> Iterator[Feeds]:
-        """Yield the samples in order, in the types of the model's inputs."""
-        heads = self.heads()
+        """Yield the samples in order, size by size, in the types of the model's inputs."""
+        left = self.most
+        with zipfile.ZipFile(self.path) as stored:
+            for size, heads in self._sizes(stored):
+                count = min((head.shape[0] for head in heads.values()), default=0)
+                count = count if left is None else min(count, left)
+                left = None if left is None else left - count
+                yield from self._of_size(stored, size, heads, count)
+
+    def _of_size(
+        self,
+        stored: zipfile.ZipFile,
+        names: Mapping[str, str],
+        heads: Mapping[str, Head],
+        most: int,
+    ) -> Iterator[Feeds]:
+        """Yield the samples of one size; ``names`` are those of its arrays."""
         whole = {v.name for v in self.views if len(heads[v.name].shape) == len(v.shape) + 1}
         size = 1 if whole else self._together()
-        count = min((head.shape[0] for head in heads.values()), default=0)
-        count = count if self.most is None else min(count, self.most)
-        with zipfile.ZipFile(self.path) as stored:
-            streams = {view.name: _rows(stored, view.name) for view in self.views}
-            for _ in range(count // size):
-                feeds: Feeds = {}
-                for view in self.views:
-                    rows = np.stack([next(streams[view.name]) for _ in range(size)])
-                    row = rows[0] if view.name in whole else rows
-                    feeds[view.name] = np.array(row, dtype=numpy_dtype(view.dtype), order="C")
-                yield feeds
+        streams = {view.name: _rows(stored, names[view.name]) for view in self.views}
+        for _ in range(most // size):
+            feeds: Feeds = {}
+            for view in self.views:
+                rows = np.stack([next(streams[view.name]) for _ in range(size)])
+                row = rows[0] if view.name in whole else rows
+                feeds[view.name] = np.array(row, dtype=numpy_dtype(view.dtype), order="C")
+            yield feeds
 
     def _together(self) -> int:
         least = [1]

@@ -176,9 +176,10 @@ class _Run:
 
     def findings(self) -> list[Finding]:
         """Return what to know of the calibration data; refuse it if it is of no use."""
-        if self.look is None:
+        if self.look is None or self.calibration is None:
             return []
         found = checks.judge(self.look, self.held_out)
+        found += checks.rounded(self.calibration.rounded())
         errors = [row for row in found if row.severity is Severity.ERROR]
         if errors:
             raise refusals.data_refused(found, errors)

@@ -62,6 +62,14 @@ class RuntimePlatform(StrEnum):
     WINDOWS_AMD64 = "windows-amd64"
 
 
+class TimingReuse(StrEnum):
+    """What a build does with the timings that earlier builds of its tenant have left."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+
 BuildRoute = Annotated[
     str,
     StringConstraints(
@@ -106,6 +114,9 @@ class CompileOptions(BaseModel):
     monitor_memory: bool | None = None
     distributive_independence: bool | None = None
     disable_compilation_cache: bool | None = None
+    timing_cache: TimingReuse | None = Field(
+        default=None, description="required: nothing is timed; what is not in the cache fails."
+    )
     build_route: BuildRoute | None = Field(
         default=None, description="Knobs of TensorRT's compiler, as it lists them itself."
     )
@@ -114,6 +125,9 @@ class CompileOptions(BaseModel):
     def _fit_together(self) -> Self:
         if self.exclude_lean_runtime and not self.version_compatible:
             message = "exclude_lean_runtime leaves out what only version_compatible puts in"
+            raise ValueError(message)
+        if self.timing_cache is TimingReuse.REQUIRED and self.optimization_level == 0:
+            message = "timing_cache required cannot be: level 0 looks into no cache"
             raise ValueError(message)
         return self
 
@@ -127,6 +141,15 @@ OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
     "tensorrt-llm": _PORTABLE,
 }
 """Which compile options a backend listens to; one that it ignores is not in its key."""
+
+UNTIMED = frozenset(
+    {
+        *("exclude_lean_runtime", "max_aux_streams", "max_num_tactics", "monitor_memory"),
+        *("optimization_level", "profiling_verbosity", "tactic_dram_mib", "timing_cache"),
+        *("tactic_shared_memory_kib", "workspace_mib"),
+    }
+)
+"""Options that leave a timing of a kernel what it is; all others part the caches."""
 
 SINCE: dict[str, dict[str, tuple[int, ...]]] = {"tensorrt": {"build_route": (11, 1)}}
 """From which version on a backend knows an option, where it is not all that the farm takes."""

@@ -65,6 +65,8 @@ class MetricName(StrEnum):
     ACCURACY = "accuracy"
     F1_MACRO = "f1_macro"
     EMBEDDING_RECALL_AT_1 = "embedding_recall_at_1"
+    EMBEDDING_RECALL_AT_5 = "embedding_recall_at_5"
+    EMBEDDING_RECALL_AT_10 = "embedding_recall_at_10"
     TOKEN_ERROR_RATE = "token_error_rate"  # noqa: S105 - a piece of text, not a secret
     CTC_ERROR_RATE = "ctc_error_rate"
 
@@ -77,6 +79,14 @@ class MetricName(StrEnum):
     def label_rank(self) -> int:
         """How many dimensions its labels have: one number, or one row of numbers, for a sample."""
         return 1 if self.more_is_better else 2
+
+
+RECALL_AT = {
+    MetricName.EMBEDDING_RECALL_AT_1: 1,
+    MetricName.EMBEDDING_RECALL_AT_5: 5,
+    MetricName.EMBEDDING_RECALL_AT_10: 10,
+}
+"""Among how many nearest samples one of the same label is looked for."""
 
 
 class EvaluationMetric(Strict):

@@ -28,7 +28,11 @@ class Exactness(StrEnum):
 
 @dataclass(frozen=True)
 class Repair:
-    """One pass. ``backends``: which need it; empty means all. ``asked``: only on request."""
+    """One pass. ``backends``: which need it; empty means all. ``asked``: only on request.
+
+    ``precise``: every backend needs it where the model gets another precision, since what is cast
+    or calibrated must not be hidden in a branch, nor quantized already.
+    """
 
     name: str
     version: int
@@ -36,6 +40,7 @@ class Repair:
     mends: str
     backends: frozenset[str] = frozenset()
     asked: bool = False
+    precise: bool = False
 
 
 class PassId(BaseModel):
@@ -116,6 +121,7 @@ REPAIRS: tuple[Repair, ...] = (
         Exactness.MEASURED,
         "Operators that quantize while they run compute in fp32, with the weights of the file.",
         backends=_TENSORRT,
+        precise=True,
         asked=True,
     ),
     Repair(
@@ -131,6 +137,7 @@ REPAIRS: tuple[Repair, ...] = (
         Exactness.EXACT,
         "In a model that branches, a dimension to which the profiles give one size is that number.",
         backends=_TENSORRT,
+        precise=True,
     ),
     Repair(
         "fold-constants",
@@ -139,6 +146,7 @@ REPAIRS: tuple[Repair, ...] = (
         "What is constant is computed once, and an If whose condition is known gives way to its"
         " branch.",
         backends=_TENSORRT,
+        precise=True,
     ),
     Repair(
         "narrow-int64",
@@ -159,12 +167,16 @@ REPAIRS: tuple[Repair, ...] = (
 """Every pass, in the order in which they are tried."""
 
 
-def passes_for(backend: str, asked: RepairOptions) -> list[PassId]:
-    """Return the passes that a build for a backend tries, in order."""
+def passes_for(backend: str, asked: RepairOptions, *, precise: bool = False) -> list[PassId]:
+    """Return the passes that a build for a backend tries, in order.
+
+    ``precise`` says that the model gets another precision afterwards.
+    """
     return [
         PassId(name=row.name, version=row.version)
         for row in REPAIRS
-        if (not row.backends or backend in row.backends) and _wanted(row, asked)
+        if (not row.backends or backend in row.backends or (precise and row.precise))
+        and _wanted(row, asked)
     ]
 
 

@@ -6,8 +6,8 @@ measurements. Latencies are milliseconds, sizes bytes, memory bytes.
 Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A report may carry numbers
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
-histograms; schema 4 had no ``precision.sensitivity``, no ``trust``, no ``device`` and no
-``device_memory_bytes``.
+histograms; schema 4 had no ``precision.sensitivity``, no ``precision.recipe.block_size``, no
+``trust``, no ``device`` and no ``device_memory_bytes``.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from enginefarm.digest import Digest
+from enginefarm.errors import InvalidRequest
 from enginefarm.gate import Gate, Metric
 from enginefarm.numbers import Whole
 from enginefarm.precision import (
@@ -118,3 +119,18 @@ def with_precision(spec: SearchSpec, precision: Precision, gates: Sequence[Gate]
     given = spec.build.model_dump(mode="json")
     body = {"precision": precision.model_dump(mode="json"), "gates": list(gates)}
     return BuildSpec.model_validate(given | body)
+
+
+def require_one_target(spec: SearchSpec) -> None:
+    """Refuse a search for several targets.
+
+    Raises:
+        InvalidRequest: ``search_target``.
+    """
+    if len(spec.build.targets) != 1:
+        raise InvalidRequest(
+            f"A search is for one target; the build names {len(spec.build.targets)}.",
+            code="search_target",
+            why="The fastest on one machine is not the fastest on another.",
+            fix="Begin one search for each target: what they share is built once.",
+        )

@@ -12,6 +12,7 @@ from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.state import Blame, Stage
 from tests.contract.backends import made
 from tests.contract.backends.bench import Bench
+from workers.backends.base import Array
 from workers.sandbox import Ending
 
 QUICK = {"warmup_ms": 10, "max_duration_ms": 400, "min_duration_ms": 50, "min_iterations": 10}
@@ -92,8 +93,21 @@ def test_a_benchmark_can_be_cancelled(measuring: Bench, model: Path, engine: Pat
     assert ran.outcome.signal is None
 
 
+def in_sizes(arrays: dict[str, Array], sizes: int) -> dict[str, Array]:
+    """Return arrays as they are, or numbered, in two parts."""
+    if sizes == 1:
+        return arrays
+    parts = (slice(0, 6), slice(6, None))
+    return {
+        f"{name}/{number}": array[part]
+        for name, array in arrays.items()
+        for number, part in enumerate(parts)
+    }
+
+
+@pytest.mark.parametrize("sizes", [1, 2])
 def test_a_benchmark_judges_both_sides_by_labels_and_names_the_worst_samples(
-    measuring: Bench, model: Path, engine: Path, tmp_path: Path
+    measuring: Bench, model: Path, engine: Path, tmp_path: Path, sizes: int
 ) -> None:
     rng = np.random.default_rng(5)
     x = rng.standard_normal((11, 16)).astype("f4")
@@ -101,7 +115,7 @@ def test_a_benchmark_judges_both_sides_by_labels_and_names_the_worst_samples(
     labels = numpy_answers.copy()
     labels[[2, 7]] += 1  # two labels are wrong: no side can be right about them
     dataset = tmp_path / "labelled.npz"
-    np.savez(dataset, x=x, answers=labels)
+    np.savez(dataset, allow_pickle=False, **in_sizes({"x": x, "answers": labels}, sizes))
 
     ran = measuring.run(
         Stage.BENCHMARK,

@@ -35,7 +35,7 @@ LEAST: dict[tuple[str, str], float] = {
 }
 """Cosines that must be met. What int8 costs is for gates to judge; here it must be no nonsense."""
 
-QUICK = {("magika", "fp16"), ("magika", "int8"), ("rapidocr-rec", "int8")}
+QUICK = {("magika", "fp16"), ("magika", "int8")}
 """What `make test` runs; the others take half a minute each and belong to `make soak`."""
 SMALLER = {"fp16": 0.6, "int8": 0.8}
 """The share of the original's bytes; a table of words is looked up, and stays in fp32 in int8."""

@@ -1,4 +1,8 @@
-"""NVML as it was recorded: devices whose state a test decides, behind the same port."""
+"""Devices whose state a test decides, behind the same port as the real ones.
+
+``one_card`` is an H200 as NVML told of it, idle and at work; ``two_instances`` is what NVIDIA's
+pages say of such a card in MIG mode, which nobody here has seen.
+"""
 
 from __future__ import annotations
 

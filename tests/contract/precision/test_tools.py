@@ -17,7 +17,7 @@ from onnx import helper
 
 from enginefarm.errors import JobFailed
 from enginefarm.model_file import scan_model
-from enginefarm.precision import Precision, PrecisionTool
+from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
 from enginefarm.precision_report import PrecisionRecipe
 from enginefarm.sensitivity_report import SensitivityReport
 from tests.contract.precision.environment import modelopt_python
@@ -29,8 +29,12 @@ from tests.unit.workers.precision.made import (
     weight,
 )
 from tests.unit.workers.repair.made import model, value
+from workers.precision import quantizing, running
 from workers.precision.changing import Changed, Work
+from workers.precision.rounding import half_types
 from workers.precision.running import likeness, opened, outputs_of
+from workers.precision.tools import modelopt
+from workers.precision.tools.choosing import quantized_names
 from workers.precision.tools.registry import open_tool
 from workers.tool_script import ask_versions, version_of
 
@@ -151,6 +155,30 @@ def test_what_is_excluded_stays_and_is_told_by_name(bench: Bench) -> None:
     kept = {row.node: row.why for row in found.kept}
     assert kept["second"] == "excluded by the build"
     assert "third" not in kept
+
+
+def test_only_the_operators_that_a_build_names_are_changed(bench: Bench) -> None:
+    if bench.kind == "int4":  # which has but one here
+        assert bench.changed(op_types=["MatMul"]).changed == 1
+        return
+    found = bench.changed(op_types=["Conv"])
+    halves = half_types(found.model, PrecisionKind.FP16)
+    head = next(row for row in found.model.graph.node if row.name == "head")
+    assert not halves & {*head.input, *head.output}
+    assert "head" not in quantized_names(network().graph, found.model.graph)
+    assert 2 <= found.changed <= 3
+
+
+def test_a_model_beyond_what_one_file_holds_is_written_alike(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = bench.changed("one").model
+    for module in (running, modelopt, quantizing):
+        monkeypatch.setattr(module, "MODEL_BYTES_IN_ONE_FILE", 1 << 10)
+    (bench.folder / "run").mkdir()
+    pair = [opened(each, bench.folder / "run") for each in (plain, bench.changed("two").model)]
+    for row in one_by_one(images(50, 2)):
+        assert likeness(*(outputs_of(each, row) for each in pair)) == 1
 
 
 def test_nothing_to_change_is_said_to_be_nothing(bench: Bench) -> None:

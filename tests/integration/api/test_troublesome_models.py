@@ -76,7 +76,7 @@ def test_weights_that_were_not_sent_are_all_named(api: Served) -> None:
     problem = refusal(api, {"m.onnx": external("weights.bin", 256)})
 
     assert problem["code"] == "external_data_missing"
-    assert problem["context"] == {"missing": ["weights.bin"]}
+    assert problem["context"] == {"missing": ["weights.bin"], "missing_count": 1}
 
 
 def test_weights_above_what_protobuf_holds_are_declared_like_any(api: Served) -> None:

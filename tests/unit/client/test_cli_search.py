@@ -100,6 +100,7 @@ def test_how_it_ended_is_in_the_exit_code(
         (["--option", "precision.metods=minmax"], "methods"),
         (["--prefer", "beauty"], "latency"),
         (["--dry-run"], "planned"),
+        (["-t", "tensorrt-rtx@sm_89"], "one target"),
         (["--calibration", "nothing-here.npz"], "nothing-here.npz"),
     ],
 )

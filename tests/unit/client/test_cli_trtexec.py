@@ -52,6 +52,8 @@ FLAGS: list[tuple[str, dict[str, Any]]] = [
     ("--maxTactics=30", {"max_num_tactics": 30}),
     ("--setBuildRoute='-a=b -c=d'", {"build_route": "-a=b -c=d"}),
     ("--allowWeightStreaming --monitorMemory", {"weight_streaming": True, "monitor_memory": True}),
+    ("--errorOnTimingCacheMiss", {"timing_cache": "required"}),
+    ("--noBuilderCache", {"timing_cache": "off"}),
     ("--stronglyTyped --skipInference", {}),
 ]
 

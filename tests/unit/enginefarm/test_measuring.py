@@ -9,10 +9,12 @@ from rich.console import Console
 
 from enginefarm.cli.measuring_lines import device_grid, trust_lines
 from enginefarm.cli.results import is_noisy, noise
+from enginefarm.cli.tables import nodes_table
 from enginefarm.manifest import LABELS
 from enginefarm.report import TAINTED, LatencyReport
 from enginefarm.report_page.measuring import measuring
 from tasks.compose import _annotations
+from tests.unit.client.test_cli_widths import NODE
 from tests.unit.enginefarm import reports
 
 TRUST: dict[str, Any] = {
@@ -73,6 +75,21 @@ def test_the_command_line_has_trtexecs_metrics() -> None:
     said = shown.get()
     assert "GPU compute" in said
     assert "480.0" in said
+
+
+def test_a_node_says_of_each_gpu_that_is_out_why() -> None:
+    gpus = [
+        {"arch": "sm_90", "name": "NVIDIA H200", "uuid": "GPU-1", "fault": "Xid 79"},
+        {"arch": "sm_90", "name": "NVIDIA H200", "uuid": "GPU-2", "fault": None},
+    ]
+    node = NODE.model_copy(update={"devices": [{"arch": "cpu", "name": "c"}, *gpus]})
+    console = Console(width=400)
+    with console.capture() as shown:
+        console.print(nodes_table([node]))
+    said = shown.get()
+    assert "GPU-1 is out: Xid 79" in said
+    assert "GPU-2 is out" not in said
+    assert said.count("NVIDIA H200") == 2
 
 
 def test_the_page_tells_all_of_it_and_what_taints() -> None:

@@ -72,6 +72,18 @@ def refusal(folder: Path, data: bytes) -> InvalidDataset:
     return caught.value
 
 
+def test_samples_of_several_sizes_are_counted_together(tmp_path: Path) -> None:
+    sizes = {"x/0": np.zeros((5, 3), "f"), "y/0": np.zeros(5, "f"), "x/1": np.zeros((2, 4), "f")}
+    found = scan(tmp_path, saved(**sizes, **{"y/1": np.zeros(2, "f")}))
+    assert found.samples == 7
+    with pytest.raises(InvalidDataset) as refused:
+        scan(tmp_path, saved(**sizes, **{"y/1": np.zeros(3, "f")}))
+    assert refused.value.code == "dataset_ragged"
+    with pytest.raises(InvalidDataset) as lacking:
+        scan(tmp_path, saved(**sizes))
+    assert lacking.value.code == "dataset_ragged"
+
+
 def test_arrays_are_told_by_name_type_and_shape_with_their_samples(tmp_path: Path) -> None:
     found = scan(
         tmp_path,

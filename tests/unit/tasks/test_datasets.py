@@ -83,6 +83,39 @@ def test_samples_of_a_size_that_the_profile_does_not_allow_are_refused(
     assert refused_with(check_within, [IMAGE], [tensor("image", shape)], profile) == code
 
 
+SIZES = [
+    tensor("image/0", [5, 3, 7]),
+    tensor("image/1", [2, 3, 8]),
+    tensor("ids/0", [5, 5], "int64"),
+    tensor("ids/1", [2, 9], "int64"),
+]
+
+
+def test_every_size_of_a_dataset_is_looked_at() -> None:
+    assert refused_with(check_against, [IMAGE, IDS], SIZES) is None
+    wrong = [*SIZES[:1], tensor("image/1", [2, 4, 8]), *SIZES[2:]]
+    with pytest.raises(InvalidDataset, match="array 'image/1' is 4") as caught:
+        check_against([IMAGE, IDS], wrong)
+    assert caught.value.code == "dataset_shape"
+    profile = {"image": ShapeRange(min=[1, 3, 4], opt=[1, 3, 6], max=[2, 3, 7])}
+    with pytest.raises(InvalidDataset, match="array 'image/1' is 8"):
+        check_within([IMAGE, IDS], SIZES, profile)
+
+
+def test_a_size_that_lacks_an_input_is_told_how_sizes_are_numbered() -> None:
+    with pytest.raises(InvalidDataset) as caught:
+        check_against([IMAGE, IDS], SIZES[:3])
+    assert caught.value.code == "dataset_unknown_input"
+    assert "numbered from 0" in caught.value.why
+
+
+def test_each_size_has_its_labels() -> None:
+    metric = labelled(MetricName.ACCURACY)
+    labels = [tensor("label/0", [5], "int64"), tensor("label/1", [2], "int64")]
+    assert refused_with(check_against, [IMAGE, IDS], [*SIZES, *labels], metric) is None
+    assert refused_with(check_against, [IMAGE, IDS], SIZES, metric) == "dataset_missing_labels"
+
+
 def test_a_single_value_cannot_lie_along_a_dimension_that_is_not_there() -> None:
     with pytest.raises(InvalidDataset) as caught:
         check_against([SCALAR], [tensor("scalar", [])])

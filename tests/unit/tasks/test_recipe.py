@@ -241,6 +241,21 @@ def test_a_pass_of_another_version_is_another_repair(monkeypatch: pytest.MonkeyP
     assert key(Stage.REPAIR) != before
 
 
+def test_before_another_precision_every_backend_gets_what_the_tools_need() -> None:
+    cpu = Target.parse("onnxruntime@cpu")
+    allowed = {"options": {"repair": {"allow": ["restore-float"]}}}
+    int8 = {"precision": {"kind": "int8", "calibration": "sha256:" + "f" * 64}}
+
+    def passes(**fields: object) -> set[str]:
+        recipe = recipe_for(Stage.REPAIR, spec(**fields), cpu, VERSION, MODEL, Made())
+        return {row["name"] for row in recipe["passes"]}
+
+    needed = {"pin-dimensions", "fold-constants"}
+    assert not passes(**allowed) & (needed | {"restore-float"})
+    assert passes(**int8) - passes() == needed
+    assert passes(**int8, **allowed) - passes() == needed | {"restore-float"}
+
+
 @pytest.mark.parametrize("stage", [Stage.CHECK, Stage.COMPILE])
 def test_a_model_that_a_stage_has_written_is_what_the_next_one_works_on(stage: Stage) -> None:
     made = replace(MADE, model=WRITTEN, inputs=("x",))

@@ -95,6 +95,27 @@ def test_the_description_is_repeated_until_it_got_through() -> None:
     assert len(obeyed) == 2
 
 
+def test_a_node_that_becomes_another_says_so_at_once_and_until_it_got_through() -> None:
+    other = node.describe(FOUND, [Stage.COMPILE], 1)
+
+    class Busy(Farm):
+        def beat(self, message: NodeBeat) -> NodeBeatReply:
+            self.heard.append(message)
+            if len(self.heard) == 1:  # while the first beat is on its way
+                made.describe(other)
+            if len(self.heard) == 2:
+                raise errors.Unavailable("Away.", code="farm_away")
+            return NodeBeatReply(queues=[])
+
+    farm = Busy()
+    made = beats(farm, [])
+    for _ in range(3):
+        made.beat()
+
+    said = [message.description for message in farm.heard]
+    assert said[1:] == [other, other, None]
+
+
 def test_draining_is_said_at_once_and_from_then_on() -> None:
     farm = Farm()
     made = beats(farm, [])

@@ -23,8 +23,11 @@ from workers.backends.trt import (
     profiles,
     progress,
     recording,
+    timing,
 )
 from workers.diagnosis import Runtime, failure_of, shorten
+from workers.settings import gpus_hidden
+from workers.timing import ChildTiming
 
 ENGINE_FILE, LAYERS_FILE = "model.plan", "layers.json"
 Aim = Callable[[Any], bool]
@@ -77,29 +80,53 @@ class Compiler:
         """
         self.record.clear()
         builder = self.trt.Builder(self.logger)
+        network, parser = self._parsed(builder, source)
+        recorder = recording.make_recorder(self.trt, self.record)
+        builder.error_recorder = recorder  # only now: a recorder before parsing crashes teardown
+        config = self._configure(builder, source, sink, aim)
+        timed = self._timed(source, config)
+        part = (out / ENGINE_FILE).with_suffix(".part")
+        done = self._write(builder, network, config, part)
+        del parser  # it had to outlive the build: the network's weights may be its own
+        if sink.stopping:
+            raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
+        if not done and timed is not None:
+            timed.require_hit()
+        if not done:
+            raise self._refused(self.record.errors, source)
+        self._require_header(part)
+        left = timed.left(config) if timed is not None else None
+        del config  # with it goes its timing cache, and the log then says how often it served
+        if left is not None:
+            left = left.model_copy(update={"hits": self.record.timing_hits})
+        sink.report(1.0, "written")
+        return self._compiled(part.replace(out / ENGINE_FILE), source, left)
+
+    def _compiled(self, plan: Path, source: ModelSource, left: ChildTiming | None) -> Compiled:
+        told = inspection.inspect(self.trt, self.logger, plan, source.options, self.record)
+        return Compiled(
+            path=plan,
+            warnings=[shorten(recording.plain(text)) for text in self.record.warnings],
+            layers=inspected(told, plan.parent),
+            device_memory_bytes=told.device_memory_bytes,
+            inspection_reason=told.reason,
+            timing=left,
+        )
+
+    def _parsed(self, builder: Any, source: ModelSource) -> tuple[Any, Any]:  # noqa: ANN401 - the runtime's classes
         network = parsing.make_network(self.trt, builder)
         parser = self.trt.OnnxParser(network, self.logger)
         if not parser.parse_from_file(str(source.path)):
             said = [parser.get_error(i).desc() for i in range(parser.num_errors)]
             raise self._refused([self.record.heard(text) for text in said], source)
-        recorder = recording.make_recorder(self.trt, self.record)
-        builder.error_recorder = recorder  # only now: a recorder before parsing crashes teardown
-        config = self._configure(builder, source, sink, aim)
-        target = out / ENGINE_FILE
-        part = target.with_suffix(".part")
-        done = self._write(builder, network, config, part)
-        if sink.stopping:
-            raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
-        if not done:
-            raise self._refused(self.record.errors, source)
-        self._require_header(part)
-        part.replace(target)
-        told = inspection.inspect(self.trt, self.logger, target, source.options, self.record)
-        sink.report(1.0, "written")
-        warnings = [shorten(recording.plain(text)) for text in self.record.warnings]
-        return Compiled(
-            target, warnings, inspected(told, out), told.device_memory_bytes, told.reason
-        )
+        return network, parser
+
+    def _timed(self, source: ModelSource, config: Any) -> timing.BuildTiming | None:  # noqa: ANN401 - the runtime's class
+        if source.timing is None:
+            return None
+        timed = timing.BuildTiming(self.trt, self.record, source.timing)
+        timed.attach(config)
+        return timed
 
     def _configure(self, builder: Any, source: ModelSource, sink: ProgressSink, aim: Aim) -> Any:  # noqa: ANN401 - the runtime's classes
         config = builder.create_builder_config()
@@ -195,5 +222,5 @@ def _make_writer(trt: ModuleType, stream: BinaryIO, troubles: list[OSError]) -> 
 
 
 def gpu_visible() -> bool:
-    """Tell whether the host has an NVIDIA driver at all."""
-    return Path("/dev/nvidiactl").exists()
+    """Tell whether the host has an NVIDIA driver, and this process is to see a GPU."""
+    return Path("/dev/nvidiactl").exists() and not gpus_hidden()

@@ -11,7 +11,14 @@ import threading
 from types import ModuleType
 from typing import Any
 
-_NO_DRIVER = re.compile(r"cudaError 35\b|CUDA driver version is insufficient|CUDA initialization")
+_NO_DRIVER = re.compile(
+    r"cudaError 35\b|CUDA driver version is insufficient|CUDA initialization"
+    r"|no CUDA-capable device is detected"  # where the job was to see none
+)
+_HITS = re.compile(r"timing cache: \d+ entries, served (\d+) hits", re.IGNORECASE)
+_NOT_TAKEN = re.compile(
+    r"timing cache (will not be used|header mismatch)|incoming \w*cache will not be", re.IGNORECASE
+)
 _SOURCE = re.compile(r"^\[?\w+\.(?:cpp|h)(?:::\w+)*(?:::?\d+)?[\]:]*\s*")
 
 
@@ -23,6 +30,16 @@ class Record:
         self._lock = threading.Lock()
         self.errors: list[str] = []
         self.warnings: list[str] = []
+        self.timing_refusals: list[str] = []
+        self.timing_hits: int | None = None
+
+    def hear_of_timings(self, text: str) -> None:
+        """Note what a message, of any severity, says of a timing cache."""
+        found = _HITS.search(text)
+        if found is not None:
+            self.timing_hits = (self.timing_hits or 0) + int(found[1])
+        if _NOT_TAKEN.search(text):
+            self.timing_refusals.append(text)
 
     def add_error(self, text: str) -> None:
         """Keep an error unless it only says that there is no GPU here."""
@@ -72,6 +89,7 @@ def make_logger(trt: ModuleType, record: Record) -> Any:  # noqa: ANN401 - the r
             trt.ILogger.__init__(self)
 
         def log(self, severity: Any, msg: str) -> None:  # noqa: ANN401 - the runtime's enum
+            record.hear_of_timings(msg)
             if severity != silent:
                 print(f"[{severity.name}] {msg}", flush=True)  # noqa: T201 - stdout is the job's log
             if severity in keep_error:
@@ -109,6 +127,7 @@ def make_recorder(trt: ModuleType, record: Record) -> Any:  # noqa: ANN401 - the
             self._rows.append((code, desc))
             print(f"[ERROR] {desc}", flush=True)  # noqa: T201 - stdout is the job's log
             record.add_error(desc)
+            record.hear_of_timings(desc)
             return False
 
     return Recorder()

@@ -194,11 +194,11 @@ def _raise_if_failed(kind: PrecisionKind, answer: Mapping[str, Any]) -> None:
 def _write(samples: Iterable[Feeds], folder: Path, alive: Callable[[str, str], None]) -> None:
     """Write each sample to a file of its own; they may differ in their sizes."""
     for number, feeds in enumerate(samples):
-        # Not by numpy.savez: it has parameters whose names an input may have.
-        with zipfile.ZipFile(folder / f"{number:07d}.npz", "w") as packed:
+        # Not by numpy.savez, of which an input may have an argument's name.
+        with zipfile.ZipFile(folder / f"{number:07d}.npz", "w") as stored:
             for name, array in feeds.items():
-                with packed.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    npy.write_array(stream, np.asanyarray(array), allow_pickle=False)
+                with stored.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                    npy.write_array(stream, np.asarray(array), allow_pickle=False)
         alive("writing the samples", f"{number + 1} samples")
 
 

@@ -141,7 +141,7 @@ def cast(asked: dict[str, Any], autocast: Any) -> None:  # noqa: ANN401 - as abo
         providers=["cpu"],
     )
     large = asked["large"]
-    onnx.save_model(made, asked["made"], save_as_external_data=large, location="weights.bin")
+    onnx.save_model(made, asked["made"], save_as_external_data=large, location="made.bin")
 
 
 def answer(asked: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from workers.repair.tidy import reads
 
 def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     """Sort the graph and every graph inside it, where they are not sorted."""
-    moved = _sort(model.graph)
+    moved = sort(model.graph)
     return (
         counted(moved, "node stood before what it reads", "nodes stood before what they read")
         if moved
@@ -22,8 +22,13 @@ def run(model: onnx.ModelProto, _ground: Ground) -> str | None:
     )
 
 
-def _sort(graph: onnx.GraphProto) -> int:
-    moved = sum(_sort(inner) for node in graph.node for inner in inner_graphs(node))
+def sort(graph: onnx.GraphProto) -> int:
+    """Sort a graph and those inside it; return how many nodes stood too early.
+
+    Raises:
+        NotApplied: nodes read each other in a circle.
+    """
+    moved = sum(sort(inner) for node in graph.node for inner in inner_graphs(node))
     makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     needs = [{makers[name] for name in reads(node) if name in makers} for node in graph.node]
     early = sum(any(maker >= i for maker in needed) for i, needed in enumerate(needs))

@@ -30,6 +30,7 @@ from enginefarm.cli import (
     run_engine,
     search,
     submit,
+    timing_cache,
     trust,
     watch,
 )
@@ -67,6 +68,7 @@ app.command("targets")(fleet.targets)
 app.add_typer(search.app, name="search")
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
+app.add_typer(timing_cache.app, name="timing-cache")
 app.command("trust")(trust.trust)
 
 

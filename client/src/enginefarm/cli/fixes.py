@@ -109,6 +109,7 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "«enginefarm show BUILD» lists the jobs and how often each was tried.",
     ),
     "unknown_build": ("GET /v1/builds", "«enginefarm list» shows yours."),
+    "unknown_search": ("GET /v1/searches", "«enginefarm search list» shows yours."),
     "unknown_dataset": (
         "POST /v1/",
         "Name the .npz file itself with --evaluation, and it is sent.",

@@ -60,7 +60,9 @@ def precision_notes(told: PrecisionReport | None) -> Iterator[str]:
     if told is None:
         return
     if told.data is not None:
-        yield f"precision calibrated on {told.data.samples} samples ({told.recipe.calibration})"
+        sizes = f" of {told.data.sizes} sizes" if told.data.sizes > 1 else ""
+        samples = f"{told.data.samples} samples{sizes}"
+        yield f"precision calibrated on {samples} ({told.recipe.calibration})"
     if told.model_accuracy is None:
         yield f"precision of the model file is not known: {told.model_accuracy_reason}"
     yield from (f"precision {row.severity}: {row.message} {row.fix}" for row in told.findings)

@@ -11,7 +11,7 @@ from enginefarm.errors import InvalidRequest
 from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
 from enginefarm.precision import PrecisionKind
-from enginefarm.search import SearchSpec
+from enginefarm.search import SearchSpec, require_one_target
 from enginefarm.spec_errors import explain
 
 AUTO = "auto"
@@ -95,12 +95,13 @@ def valid_search(asked: Mapping[str, JsonValue]) -> SearchSpec:
     """Read the body of a search.
 
     Raises:
-        InvalidRequest: it does not fit; the error names the field.
+        InvalidRequest: it does not fit; the error names the field, or it is for several targets.
     """
     try:
         read = SearchSpec.model_validate(asked)
     except ValidationError as error:
         raise explain(error, SearchSpec) from error
+    require_one_target(read)
     for gate in (*read.require, *read.build.gates):
         require_direction(gate)
     return read

@@ -77,7 +77,7 @@ Metric = Annotated[
     typer.Option(
         metavar="NAME[OUTPUT]=LABELS",
         help="A measure by labels in the dataset, as 'accuracy[logits]=labels'; also f1_macro, "
-        "embedding_recall_at_1, token_error_rate, ctc_error_rate.",
+        "embedding_recall_at_1 (or _5, _10), token_error_rate, ctc_error_rate.",
     ),
 ]
 Kind = Annotated[

@@ -88,7 +88,7 @@ _SAFETY = _of(
     "Leave it out.",
 )
 _CACHES = _of(
-    "errorOnTimingCacheMiss noBuilderCache timingCacheFile",
+    "timingCacheFile",
     "A timing cache is code, and the farm takes none from a person.",
     "Leave it out.",
 )

@@ -12,6 +12,7 @@ from enginefarm.client.builds import Builds
 from enginefarm.client.catalogue import Datasets, Models
 from enginefarm.client.fleet import Fleet
 from enginefarm.client.searches import Searches
+from enginefarm.client.timing_caches import TimingCaches
 from enginefarm.client.transport import Transport
 from enginefarm.views import TrustView
 
@@ -31,6 +32,7 @@ class FarmClient:
         self.datasets = Datasets(self._transport)
         self.artifacts = Artifacts(self._transport)
         self.fleet = Fleet(self._transport)
+        self.timing_caches = TimingCaches(self._transport)
 
     def trust(self) -> TrustView:
         """Return the farm's public keys. They are worth what the way they came is worth."""

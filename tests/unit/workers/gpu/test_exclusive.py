@@ -38,6 +38,13 @@ def test_a_second_process_is_a_stranger_whatever_our_own_number_is() -> None:
         assert "process 20 with 512 MiB came while the job ran" in proof
 
 
+def test_a_stranger_who_grows_is_told_once_as_he_was_last() -> None:
+    made = onlookers()
+    made.look_during([OWN, Process(20, memory_bytes=14 << 20)], OURS)
+    made.look_during([OWN, OTHER], OURS)
+    assert made.strangers == ["process 20 with 512 MiB came while the job ran"]
+
+
 def test_whoever_was_there_first_is_a_stranger_even_under_our_own_number() -> None:
     made = onlookers([OWN])
     made.look_during([OWN], OURS)

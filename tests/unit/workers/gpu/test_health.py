@@ -14,9 +14,9 @@ def test_a_device_is_well_until_something_speaks_against_it() -> None:
 
 
 def test_a_device_that_does_not_answer_is_out_until_it_does() -> None:
-    health = Health(lost="GPU is lost")
+    health = Health(out="it does not answer: GPU is lost")
     assert health.fault(0) == "it does not answer: GPU is lost"
-    health.lost = None
+    health.out = None
     assert health.fault(0) is None
 
 
@@ -52,6 +52,15 @@ def test_a_stranger_is_believed_when_seen_again_and_forgotten_when_gone() -> Non
         health.see_unlocked([Process(7, memory_bytes=3 << 30)], 3 << 30)
     assert health.fault(0) == "used by a process that is not the farm's: process 7 (3072 MiB)"
     health.see_unlocked([], 0)
+    assert health.fault(0) is None
+
+
+def test_one_stranger_after_another_is_not_one_who_was_seen_again() -> None:
+    health = Health()
+    for _ in range(LOOKS - 1):
+        health.see_unlocked([Process(7)], 0)
+    health.see_unlocked([], 0)
+    health.see_unlocked([Process(8)], 0)
     assert health.fault(0) is None
 
 

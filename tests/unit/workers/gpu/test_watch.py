@@ -47,6 +47,23 @@ def test_a_stranger_takes_a_device_out_and_a_job_of_this_host_does_not(tmp_path:
     assert found == {UUID: "used by a process that is not the farm's: process 7"}
 
 
+def test_nothing_is_asked_of_a_device_that_a_job_has(tmp_path: Path) -> None:
+    nvml = port()
+    watcher = Watcher(nvml, [UUID], tmp_path)
+    held = try_lock(tmp_path, UUID)
+    assert held is not None
+    nvml.states[UUID].lost = "to ask is to notice"
+    assert watcher.look(0, now=0) == {UUID: None}
+    held.free()
+    assert watcher.look(0, now=1) == {UUID: "it does not answer: to ask is to notice"}
+
+
+def test_a_device_that_cannot_be_locked_is_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    watcher = Watcher(port(), [UUID], tmp_path / "file")
+    assert "cannot lock a GPU" in str(watcher.look(0, now=0)[UUID])
+
+
 def test_the_lock_is_free_again_after_a_look(tmp_path: Path) -> None:
     Watcher(port(reading()), [UUID], tmp_path).look(0, now=0)
     assert try_lock(tmp_path, UUID) is not None

@@ -17,7 +17,13 @@ from tests.unit.workers.measurement.test_timing import Clock, Sink
 from workers.backends import ort_device
 from workers.backends.base import Array, DeviceRunner, NotOnDevice, RunTimes
 from workers.backends.cuda_driver import CudaDriver
-from workers.measurement.device import NOT_BY_EVENTS, OnDevice, open_on_device, time_on_device
+from workers.measurement.device import (
+    NOT_BY_EVENTS,
+    OnDevice,
+    host_bound,
+    open_on_device,
+    time_on_device,
+)
 
 QUICK = BenchmarkOptions(warmup_ms=10, min_duration_ms=50, max_duration_ms=500)
 
@@ -103,6 +109,21 @@ def test_without_a_driver_there_are_no_events(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("workers.backends.cuda_driver.LIBRARY", "libnone.so.1")
     with pytest.raises(NotOnDevice, match="driver library cannot be used"):
         CudaDriver()
+
+
+@pytest.mark.parametrize(
+    ("enqueue", "graph", "said"),
+    [
+        (0.79, False, None),
+        (0.9, False, "a CUDA graph or a larger"),
+        (0.9, True, "; a larger batch"),
+    ],
+)
+def test_runs_that_wait_for_the_host_say_so_and_what_helps(
+    enqueue: float, said: str | None, *, graph: bool
+) -> None:
+    found = host_bound(enqueue, 1.0, cuda_graph=graph)
+    assert found is None if said is None else said in str(found)
 
 
 class Driver:

@@ -9,7 +9,7 @@ from enginefarm.gate import EvaluationMetric, MetricName
 from enginefarm.report import MetricReport
 from workers.backends.base import Array
 from workers.measurement import evaluation
-from workers.measurement.evaluation import MetricTally
+from workers.measurement.evaluation import MetricTally, joined
 
 
 def metric(name: MetricName, **changed: int) -> EvaluationMetric:
@@ -52,6 +52,17 @@ def test_samples_that_were_left_out_are_not_judged() -> None:
     labels = np.array([0, 1, 2])
     told = judged(metric(MetricName.ACCURACY), labels, one_hot(0, 1), one_hot(0, 1))
     assert (told.original, told.counted) == (1.0, 2)
+
+
+def test_labels_of_several_sizes_are_padded_to_the_longest() -> None:
+    rows = [np.array([[1, 2]]), np.array([[3, 4, 5]])]
+    assert joined(rows, -7).tolist() == [[1, 2, -7], [3, 4, 5]]
+    assert joined([np.array([1, 2]), np.array([3])], -1).tolist() == [1, 2, 3]
+    tally = MetricTally(metric(MetricName.TOKEN_ERROR_RATE), joined(rows, -1))
+    tally.add(0, 1, np.array([[1, 2]]), np.array([[1, 0]]))
+    tally.add(1, 1, np.array([[3, 4, 5]]), np.array([[3, 4, 5]]))
+    told = tally.result()
+    assert (told.original, told.engine, told.counted) == (0.0, 0.2, 5)
 
 
 def test_more_errors_are_a_loss() -> None:

@@ -86,6 +86,19 @@ def test_a_dataset_is_cut_to_the_profiles_opt_and_its_rest_is_kept() -> None:
     assert found == [((2, 3), 2), ((2, 3), 2), ((1, 3), 1)]
 
 
+def test_a_dataset_of_several_sizes_is_read_size_by_size(tmp_path: Path) -> None:
+    arrays = {"x/0": np.zeros((5, 3), "f"), "x/1": np.ones((3, 4), "f")}
+    np.savez(tmp_path / "sizes.npz", allow_pickle=False, **arrays)
+    sizes = inputs.open_dataset(tmp_path / "sizes.npz", ["x"])
+    assert [(size.arrays["x"].shape, size.samples) for size in sizes] == [((5, 3), 5), ((3, 4), 3)]
+    own = inputs.open_dataset(tmp_path / "sizes.npz", ["x/0", "x/1"])
+    assert [set(size.arrays) for size in own] == [{"x/0", "x/1"}]
+    fixed = TensorView(name="x", dtype="float", shape=[2, None])
+    profile = {"x": ShapeRange(min=[2, 3], opt=[2, 3], max=[2, 4])}
+    assert [inputs.used(size, [fixed], profile) for size in sizes] == [4, 2]
+    assert [inputs.used(size, [IMAGE], PROFILE) for size in sizes] == [5, 3]
+
+
 def test_a_fixed_batch_leaves_the_rest_out() -> None:
     view = TensorView(name="x", dtype="float", shape=[2, 3])
     data = Dataset({"x": np.zeros((5, 3), "f")}, 5)

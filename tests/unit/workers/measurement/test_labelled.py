@@ -30,23 +30,44 @@ def test_an_embedding_finds_its_nearest_other_by_direction() -> None:
     # 2 is nearest to 1, 3 is nearest to 2. 4 is alone with its label.
     vectors = np.array([[1, 0], [9, 0.1], [1, 1], [-1, 2], [-1, -1]], dtype="f4")
     labels = whole(5, 5, 6, 6, 7)
-    found = labelled.embedding_recall_at_1(vectors, labels)
+    found = labelled.embedding_recall(vectors, labels, 1)
     # 0 finds 1, 1 finds 0, 2 finds 1 (cosine .71 against .32), 3 finds 2.
     assert found == (0.75, 4)
 
 
+@pytest.mark.parametrize(("nearest", "rest"), [(1, 0), (2, 2), (3, 3), (4, 5), (5, 6)])
+def test_among_more_of_the_nearest_more_is_found(nearest: int, rest: int) -> None:
+    # Angles, labels, and the others from the nearest on, with the one of the same label at last:
+    #   0 a: 10 b, 35 a                       second
+    #  10 b: 0 a, 35 a, 69 c, 110 b           fourth
+    #  35 a: 10 b (25 away), 69 c (34), 0 a (35)  third
+    #  69 c: 35 a, 110 b, 10 b, 0 a, 160 c    fifth
+    # 110 b: 69 c, 160 c, 35 a, 10 b          fourth
+    # 160 c: 110 b, 69 c                      second
+    angles = np.deg2rad([0, 10, 35, 69, 110, 160])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype("f4")
+    found = labelled.embedding_recall(vectors, whole(1, 2, 1, 3, 2, 3), nearest)
+    assert found is not None
+    assert found[0] == pytest.approx(rest / 6)
+    assert found[1] == 6
+
+
 def test_an_embedding_that_is_not_finite_finds_nothing_and_is_not_found() -> None:
     vectors = np.array([[1, 0], [np.nan, 0], [0, 1], [0.1, 1]], dtype="f4")
-    assert labelled.embedding_recall_at_1(vectors, whole(1, 1, 2, 2)) == (0.5, 4)
+    assert labelled.embedding_recall(vectors, whole(1, 1, 2, 2), 1) == (0.5, 4)
 
 
 def test_labels_of_which_none_occurs_twice_ask_for_nothing() -> None:
-    assert labelled.embedding_recall_at_1(np.eye(3, dtype="f4"), whole(1, 2, 3)) is None
+    assert labelled.embedding_recall(np.eye(3, dtype="f4"), whole(1, 2, 3), 1) is None
 
 
 def test_tokens_are_compared_place_by_place_without_the_padding() -> None:
     predicted, labels = whole([1, 2, 9], [3, 3, 3]), whole([1, 5, -1], [3, 3, 4])
     assert labelled.token_errors(predicted, labels, -1) == (2, 5)
+
+
+def test_padding_beyond_the_last_token_is_no_label_of_any() -> None:
+    assert labelled.token_errors(whole([1, 2]), whole([1, 3, -1, -1]), -1) == (1, 2)
 
 
 def test_tokens_that_do_not_stand_beside_their_labels_are_not_judged() -> None:

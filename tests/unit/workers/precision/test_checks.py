@@ -14,6 +14,7 @@ from enginefarm.spec import Profile
 from tests.unit.workers.precision.made import PROFILE, images, one_by_one
 from workers.backends.base import Array
 from workers.precision.checks import Look, data_report, judge, look_at, noisy
+from workers.precision.seen import length_of
 
 FITS = TypeAdapter(list[Profile]).validate_python([PROFILE])
 
@@ -115,6 +116,50 @@ def test_sizes_inside_the_profile_are_counted_and_those_outside_are_named() -> N
     row = found(look_at(large, sizes))["calibration_outside_profile"]
     assert row.severity is Severity.ERROR
     assert "sample 15: x is [1, 3, 160, 160]" in row.where
+
+
+def sentences(length: int, *, first: int = 0) -> Iterable[dict[str, Array]]:
+    """Yield sentences of about so many tokens, padded to 128, and which tokens are there."""
+    for number in range(first, first + 16):
+        rng = np.random.default_rng(number)
+        count = int(length * rng.uniform(0.7, 1.3))
+        ids, there = np.zeros((1, 128), np.int64), np.zeros((1, 128), np.int64)
+        ids[0, :count], there[0, :count] = rng.integers(1000, 30_000, count), 1
+        yield {"ids": ids, "mask": there}
+
+
+def test_short_sentences_for_long_ones_are_told_whatever_they_are_padded_to() -> None:
+    code = "calibration_length_differs"
+    short, long = look_at(sentences(12)), look_at(sentences(70))
+    told = [row for row in judge(short, long) if row.code == code]
+    assert ["input ids" in told[0].message, "input mask" in told[1].message] == [True, True]
+    assert "12" in told[1].message
+    assert code in codes(long, short)
+    assert code not in codes(look_at(sentences(60, first=100)), long)
+
+
+def test_narrow_pictures_for_wide_ones_are_told() -> None:
+    wide = ({"x": np.tile(row["x"], (1, 1, 1, 3))} for row in one_by_one(images(0, 8)))
+    assert "calibration_length_differs" in codes(look_at(wide), look(images(500, 8)))
+
+
+@pytest.mark.parametrize(
+    ("row", "length"),
+    [
+        ([101, 7, 8, 102], 4),
+        ([101, 7, 102, 0, 0], 3),
+        ([0, 0, 0, 101, 7, 102], 3),
+        ([1, 1, 1, 0], 3),
+        ([0, 1, 1], 2),
+        ([1, 1, 1], 3),
+        ([9, 9, 9], 3),
+        ([5, 6, 0], 3),
+    ],
+)
+def test_padding_at_either_end_of_a_row_is_no_part_of_its_length(
+    row: list[int], length: int
+) -> None:
+    assert length_of(np.array([row], np.int64)) == length
 
 
 def test_the_report_has_both_ranges() -> None:

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Severity
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.state import Blame
 from tests.unit.workers.precision import made
@@ -211,4 +212,10 @@ def test_a_node_with_another_version_of_the_tool_does_not_answer(tmp_path: Path)
 
 
 def test_a_doubles_dataset_is_rounded_to_what_the_model_takes(tmp_path: Path) -> None:
-    assert cosine(calibrated(tmp_path, {"x": images(0, 32).astype(np.float64)})) > 0.99
+    told = calibrated(tmp_path / "doubles", {"x": images(0, 32).astype(np.float64)})
+    assert cosine(told) > 0.99
+    (note,) = (row for row in told.findings if row.code == "calibration_rounded")
+    assert note.severity is Severity.NOTE
+    assert "x" in note.message
+    plain = calibrated(tmp_path / "plain")
+    assert "calibration_rounded" not in {row.code for row in plain.findings}

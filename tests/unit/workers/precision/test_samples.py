@@ -54,6 +54,20 @@ def test_only_the_first_so_many_are_taken_and_twice_is_the_same(tmp_path: Path) 
     assert len(list(samples)) == len(list(samples)) == 2
 
 
+def test_sizes_follow_each_other_and_the_first_so_many_are_of_all_of_them(tmp_path: Path) -> None:
+    wide, narrow = np.ones((2, 6), np.float32), np.zeros((3, 4), np.float32)
+    path = stored(tmp_path, **{"x/0": narrow, "x/1": wide})
+    views = [view("x", "float32", "n", "w")]
+    assert [row["x"].shape for row in Samples(path, views)] == [(1, 4)] * 3 + [(1, 6)] * 2
+    assert [row["x"].shape for row in Samples(path, views, None, 4)] == [(1, 4)] * 3 + [(1, 6)]
+
+
+def test_a_batch_is_never_of_two_sizes(tmp_path: Path) -> None:
+    path = stored(tmp_path, **{"x/0": np.zeros((3, 4), "f4"), "x/1": np.zeros((2, 6), "f4")})
+    found = list(Samples(path, [view("x", "float32", 2, "w")]))
+    assert [row["x"].shape for row in found] == [(2, 4), (2, 6)]
+
+
 def test_numbers_come_in_the_models_types(tmp_path: Path) -> None:
     path = stored(tmp_path, x=np.eye(4), ids=np.ones((4, 2), np.int32))
     found = next(iter(Samples(path, [view(), view("ids", "int64", "n", 2)])))
