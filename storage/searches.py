@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from enginefarm.errors import NotFound
 from enginefarm.search import SearchState
@@ -53,6 +54,15 @@ def running(session: Session) -> Sequence[str]:
     return session.scalars(query.order_by(Search.id)).all()
 
 
+def count_running(session: Session, tenant_id: str) -> int:
+    """Return how many searches of a tenant are not over."""
+    rows = select(func.count()).select_from(Search)
+    found = session.scalar(
+        rows.where(Search.state == SearchState.RUNNING, Search.tenant_id == tenant_id)
+    )
+    return int(found or 0)
+
+
 def with_idempotency_key(session: Session, tenant_id: str, key: str) -> Search | None:
     """Return the search that was begun under this key."""
     return session.scalar(
@@ -64,6 +74,14 @@ def candidates(session: Session, search_id: str) -> Sequence[Candidate]:
     """Return what a search has tried, in order."""
     query = select(Candidate).where(Candidate.search_id == search_id)
     return session.scalars(query.order_by(Candidate.number)).all()
+
+
+def last_begun(session: Session, search_id: str) -> datetime | None:
+    """Return when the newest of a search's builds was begun; None if there is none."""
+    rows = select(func.max(Candidate.created_at))
+    return session.scalar(
+        rows.where(Candidate.search_id == search_id, Candidate.build_id.is_not(None))
+    )
 
 
 def candidates_of(session: Session, search_ids: Collection[str]) -> dict[str, list[Candidate]]:

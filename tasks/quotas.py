@@ -1,4 +1,4 @@
-"""How much a tenant may have in the farm: unfinished jobs, and bytes in the bucket.
+"""How much a tenant may have in the farm: unfinished jobs, searches, and bytes in the bucket.
 
 How many jobs may run is no refusal: they wait their turn, see ``tasks.schedule``.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from enginefarm.errors import QuotaExceeded
-from storage import blobs, tenants, uploads
+from storage import blobs, searches, tenants, uploads
 from storage.database import Session
 from storage.models import Job
 
 MAX_UNFINISHED_UPLOADS = 100
+MAX_RUNNING_SEARCHES = 100
 
 
 def require_room_for_jobs(session: Session, tenant_id: str, made: Sequence[Job]) -> None:
@@ -53,6 +54,23 @@ def require_few_uploads(session: Session, tenant_id: str) -> None:
             why=f"It may have {MAX_UNFINISHED_UPLOADS} at the same time.",
             fix="Complete them, or remove those that nobody goes on with: DELETE /v1/uploads/{id}.",
             limit=MAX_UNFINISHED_UPLOADS,
+        )
+
+
+def require_few_searches(session: Session, tenant_id: str) -> None:
+    """Refuse another search where many are not over: each of them is looked at every second.
+
+    Raises:
+        QuotaExceeded: code ``quota_searches``.
+    """
+    there = searches.count_running(session, tenant_id)
+    if there >= MAX_RUNNING_SEARCHES:
+        raise QuotaExceeded(
+            f"Your tenant has {there} searches that are not over.",
+            code="quota_searches",
+            why=f"It may have {MAX_RUNNING_SEARCHES} at the same time.",
+            fix="Wait until some are over, or cancel one: POST /v1/searches/{id}/cancel.",
+            limit=MAX_RUNNING_SEARCHES,
         )
 
 

@@ -25,6 +25,7 @@ from tasks.recipe import Made
 ENGINE_ROLE = "engine"
 LAYERS_ROLE, LAYERS_FILE = "layers", "layers.json"
 MODEL_ROLE, MODEL_FILE = "model", "model.onnx"
+_BEYOND = 1 << 64
 MODEL_ROLES = frozenset({MODEL_ROLE, "external-data"})
 RESERVED_NAMES = frozenset(
     {"manifest.json", "config.json", "report.json", "report.html", "provenance.sigstore.json"}
@@ -210,26 +211,29 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
 
 
 def check_storable(value: object) -> None:
-    """Refuse what the database cannot keep as JSON: NaN, infinities, NUL characters.
+    """Refuse what cannot be kept or worked with: NaN, infinities, endless numbers, NUL characters.
 
     Raises:
         ValueError: says which it is.
     """
     json.dumps(value, allow_nan=False)
-    _require_text(value)
+    _require_kept(value)
 
 
-def _require_text(value: object) -> None:
+def _require_kept(value: object) -> None:
     if isinstance(value, str):
         _require("\0" not in value, "text contains a NUL character")
         value.encode()  # refuses half of a surrogate pair
     elif isinstance(value, dict):
         for key, part in value.items():
-            _require_text(key)
-            _require_text(part)
+            _require_kept(key)
+            _require_kept(part)
     elif isinstance(value, list | tuple):
         for part in value:
-            _require_text(part)
+            _require_kept(part)
+    elif isinstance(value, int):
+        # One beyond what a float holds would end whoever divides by it, long after it was taken.
+        _require(-_BEYOND < value < _BEYOND, "a whole number has more than 64 bits")
 
 
 def _models_in(result: dict[str, Any]) -> int:

@@ -12,7 +12,7 @@ from functools import partial
 
 import structlog
 
-from enginefarm.errors import Failure, FarmError, QuotaExceeded
+from enginefarm.errors import Failure, FarmError, NotServed, QuotaExceeded
 from enginefarm.precision import Precision
 from enginefarm.report import BuildReport
 from enginefarm.search import SearchSpec, SearchState, with_precision
@@ -105,7 +105,7 @@ def _step(
     for proposal in step.proposals:
         made = _tried(session, farm, row, spec, proposal, len(tried) + 1)
         if made is None:
-            return  # there is no room for more jobs of the tenant now
+            return  # no room for more jobs of the tenant now, or no node
         tried.append(made)
     if step.over:
         _end(row, spec, tried, step.why)
@@ -123,7 +123,7 @@ def read(candidate: Candidate) -> Tried:
 def _tried(
     session: Session, farm: Farm, row: Search, spec: SearchSpec, proposal: Proposal, number: int
 ) -> Candidate | None:
-    """Submit a candidate; one that is refused is kept as such. None: there is no room now."""
+    """Submit a candidate; one that is refused is kept as such. None: it has to wait."""
     made = Candidate(
         search_id=row.id,
         number=number,
@@ -142,6 +142,9 @@ def _tried(
         row.verdict = f"It waits for room: {error}"
         return None
     except FarmError as error:
+        if _nobody_is_there(error) and not _waited_long(session, farm, row):
+            row.verdict = f"It waits for a node: {error}"
+            return None
         if error.blame is not Blame.PERSON:
             raise
         made.outcome = outcome.failed(error.as_failure()).model_dump(mode="json")
@@ -149,6 +152,17 @@ def _tried(
     session.add(made)
     session.flush()
     return made
+
+
+def _nobody_is_there(error: FarmError) -> bool:
+    """Tell whether a candidate is refused since the nodes are away: they were there before."""
+    return isinstance(error, NotServed) and error.code == NotServed.default_code
+
+
+def _waited_long(session: Session, farm: Farm, row: Search) -> bool:
+    """Tell whether no build could begin for as long as a job may wait for a node."""
+    since = searches.last_begun(session, row.id) or row.created_at
+    return now() > since + timedelta(seconds=farm.policy.pending_s)
 
 
 def _labelled(asked: BuildSpec, search_id: str) -> BuildSpec:

@@ -17,10 +17,11 @@ from enginefarm.search import (
 from storage import builds, searches
 from storage.database import Session, now
 from storage.ids import new_id
-from storage.models import Search
+from storage.models import Model, Search
 from tasks.fleet import live_nodes
 from tasks.plan import LiveNode, TargetPlan, plan_target
 from tasks.precision_rules import check_precision
+from tasks.quotas import require_few_searches
 from tasks.routing import APART
 from tasks.search.choice import notes
 from tasks.search.outcome import gates_of, requirements
@@ -43,6 +44,7 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
         InvalidRequest: it is no search (``search_target``, ``search_precision``,
             ``search_requirement``, ``search_empty``), or a candidate could not be built.
         NotServed: nobody could build a candidate.
+        QuotaExceeded: the tenant has as many searches as it may have (code ``quota_searches``).
     """
     tenant_id, key = requester.tenant_id, requester.idempotency_key
     request = digest_of(canonical_json(spec.model_dump(mode="json")))
@@ -51,14 +53,12 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
         known = searches.with_idempotency_key(session, tenant_id, key)
         if known is not None:
             return Begun(_same(known, request, key), existed=True)
+    require_few_searches(session, tenant_id)
     spec = _with_tools(session, spec)
     check_search(spec)
     kinds = kinds_of(spec)
     plan = _planned(session, spec)
-    gates = gates_of(spec, measured=plan.measured)
-    model = admit(session, tenant_id, with_precision(spec, Precision(), gates))
-    for proposal in openers(spec, kinds):
-        admit(session, tenant_id, with_precision(spec, proposal.precision, gates))
+    model = _admitted(session, tenant_id, spec, measured=plan.measured)
     row = Search(
         id=new_id("srch"),
         tenant_id=tenant_id,
@@ -75,6 +75,15 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
     session.add(row)
     session.flush()
     return Begun(row)
+
+
+def _admitted(session: Session, tenant_id: str, spec: SearchSpec, *, measured: bool) -> Model:
+    """Check all that is tried whatever comes of it; return the model."""
+    gates = gates_of(spec, measured=measured)
+    model = admit(session, tenant_id, with_precision(spec, Precision(), gates))
+    for row in openers(spec, kinds_of(spec)):
+        admit(session, tenant_id, with_precision(spec, row.precision, gates))
+    return model
 
 
 def _with_tools(session: Session, spec: SearchSpec) -> SearchSpec:

@@ -57,18 +57,29 @@ def _beats(one: Outcome, other: Outcome) -> bool:
     return better
 
 
+def able(outcomes: Outcomes) -> Outcomes:
+    """Return the candidates that meet the requirements.
+
+    Once a candidate was held against all of them, one that was not is no match for it: a node that
+    went away must not let an engine through that nobody has run.
+    """
+    built = {number: row for number, row in outcomes.items() if row.artifact is not None}
+    fewest = min((len(row.set_aside) for row in built.values()), default=0)
+    return {n: row for n, row in built.items() if row.met and len(row.set_aside) == fewest}
+
+
 def preferred(spec: SearchSpec, outcomes: Outcomes) -> Prefer:
     """Return what decides: what was asked for, else latency where all were run, else size."""
     if spec.prefer is not None:
         return spec.prefer
-    met = [row for row in outcomes.values() if row.met and row.artifact is not None]
-    run = bool(met) and all(row.latency_p99_ms is not None for row in met)
+    met = able(outcomes)
+    run = bool(met) and all(row.latency_p99_ms is not None for row in met.values())
     return Prefer.LATENCY if run else Prefer.SIZE
 
 
 def choose(spec: SearchSpec, outcomes: Outcomes) -> int | None:
     """Return the number of the best candidate that meets the requirements, if any does."""
-    met = {n: row for n, row in outcomes.items() if row.met and row.artifact is not None}
+    met = able(outcomes)
     cost = _COSTS[preferred(spec, outcomes)]
 
     def order(number: int) -> tuple[float, float, int]:
@@ -102,7 +113,8 @@ def verdict(
         return f"{_unmet(spec, precisions, outcomes)} {counts}"
     by = _NAMES[preferred(spec, outcomes)]
     said = f"Candidate {chosen} ({told(precisions[chosen])}) is the best by {by} of those that meet"
-    said += f" {_all(requirements(spec))}."
+    judged = [row for row in requirements(spec) if describe(row) not in outcomes[chosen].set_aside]
+    said += f" {_all(judged)}."
     if precisions[chosen].kind is PrecisionKind.AS_IS:
         said += f" {_no_better(precisions, outcomes)}"
     return f"{said} {counts}"
@@ -111,9 +123,9 @@ def verdict(
 def _no_better(precisions: Mapping[int, Precision], outcomes: Outcomes) -> str:
     """Say why the model stays as it came."""
     others = {n: row for n, row in outcomes.items() if precisions[n].kind != PrecisionKind.AS_IS}
-    able = {n for n, row in others.items() if row.met and row.artifact is not None}
-    if able:
-        return f"None of the {len(able)} others that meet it is better by that."
+    met = others.keys() & able(outcomes).keys()
+    if met:
+        return f"None of the {len(met)} others that meet it is better by that."
     best = nearest(others)
     if best is None:
         return "No other became an engine."
@@ -136,6 +148,8 @@ def _aside(outcomes: Outcomes) -> set[str]:
 
 def _missed(outcome: Outcome) -> str:
     missed = [row for row in outcome.verdicts if not row.met]
+    if not missed and outcome.met and outcome.set_aside:
+        return f"it was not held against {' and '.join(outcome.set_aside)}"
     if not missed:
         return f"it meets them, but its artifact is {outcome.artifact_state}"
     return "; ".join(

@@ -58,6 +58,7 @@ def read(spec: SearchSpec, report: BuildReport, artifact: str, state: ArtifactSt
     rows = [] if accuracy is None else accuracy.outputs
     costs = None if report.precision is None else report.precision.sensitivity
     metric = None if accuracy is None else accuracy.metric
+    latency = [row for row in report.latency if not row.swept]
     return Outcome(
         accuracy_of=whose,
         synthetic=None if accuracy is None else accuracy.synthetic,
@@ -65,9 +66,9 @@ def read(spec: SearchSpec, report: BuildReport, artifact: str, state: ArtifactSt
         snr_db=_worst(rows, lambda row: row.snr_db),
         top1_agreement=_worst(rows, lambda row: row.top1_agreement),
         metric_loss=None if metric is None else metric.loss,
-        latency_p50_ms=_most(report.latency, LATENCIES[Metric.LATENCY_P50_MS]),
-        latency_p99_ms=_most(report.latency, LATENCIES[Metric.LATENCY_P99_MS]),
-        memory_bytes=max((row.peak_memory_bytes for row in report.latency), default=None),
+        latency_p50_ms=_most(latency, LATENCIES[Metric.LATENCY_P50_MS]),
+        latency_p99_ms=_most(latency, LATENCIES[Metric.LATENCY_P99_MS]),
+        memory_bytes=max((row.peak_memory_bytes for row in latency), default=None),
         engine_bytes=report.compile.engine_bytes,
         verdicts=verdicts,
         set_aside=[describe(row) for row in aside],

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 
+from pydantic import TypeAdapter, ValidationError
+
 from enginefarm.counted import counted
 from enginefarm.gate import Metric
 from enginefarm.precision import (
@@ -20,6 +22,7 @@ from enginefarm.precision import (
     METHODS,
     TOOLS,
     CalibrationMethod,
+    Pattern,
     Precision,
     PrecisionKind,
     PrecisionTool,
@@ -28,7 +31,7 @@ from enginefarm.search import SearchSpec
 from enginefarm.search_views import Outcome
 
 _MOST_EXCLUDED = 256
-_LONGEST = 255
+_PATTERN: TypeAdapter[str] = TypeAdapter(Pattern)
 _BY_EVERY_TOOL = frozenset({PrecisionKind.INT8, PrecisionKind.FP8, PrecisionKind.INT4})
 """Kinds for which more than one tool is tried, if it is there."""
 
@@ -180,8 +183,9 @@ def _with_layers_kept(spec: SearchSpec, base: Tried, tried: Sequence[Tried]) -> 
     """Yield the best int8 with so many of its costliest layers left as they came."""
     assert base.outcome is not None  # noqa: S101 - whoever calls has looked
     room = _MOST_EXCLUDED - len(base.precision.exclude)
-    names = [glob.escape(name) for name in base.outcome.layers]
-    names = [name for name in names if len(name) <= _LONGEST][: min(room, spec.space.layers)]
+    # Names are the model's own: one that no build could exclude stays in int8.
+    names = [name for name in map(glob.escape, base.outcome.layers) if _is_pattern(name)]
+    names = list(dict.fromkeys(names))[: min(room, spec.space.layers)]
     known = {
         kept: found.outcome
         for kept in range(1, len(names) + 1)
@@ -196,6 +200,14 @@ def _with_layers_kept(spec: SearchSpec, base: Tried, tried: Sequence[Tried]) -> 
         if kept not in known:
             told = f"the {counted(kept, 'costliest layer')} stay as they came"
             yield Proposal(_keeping(base.precision, names[:kept]), f"int8, {told}")
+
+
+def _is_pattern(name: str) -> bool:
+    try:
+        _PATTERN.validate_python(name)
+    except ValidationError:
+        return False
+    return True
 
 
 def _keeping(base: Precision, names: Sequence[str]) -> Precision:

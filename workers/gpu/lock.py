@@ -7,8 +7,10 @@ the same name would be a second lock.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -97,16 +99,25 @@ def _open(folder: Path, uuid: str) -> int:
         with suppress(PermissionError):
             folder.chmod(FOLDER_OF_ALL)
     path = folder / f"{uuid}.lock"
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Anybody of the host may have put something there: to open a pipe would wait for its writer.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     # A kernel that protects sticky folders lets nobody create over another's file, yet open it.
     with suppress(FileNotFoundError):
-        return os.open(path, flags)
+        return _plain(os.open(path, flags), path)
     try:
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, OPEN_TO_ALL)
     except FileExistsError:
-        return os.open(path, flags)
+        return _plain(os.open(path, flags), path)
     os.fchmod(fd, OPEN_TO_ALL)
     return fd
+
+
+def _plain(fd: int, path: Path) -> int:
+    """Return an open file that is a plain one; close it and raise OSError if it is none."""
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, f"{path.name} is no plain file")
 
 
 def _unavailable(folder: Path, error: OSError) -> JobFailed:

@@ -12,8 +12,9 @@ from enginefarm.finding import Finding, listed
 from enginefarm.precision import PrecisionKind
 from enginefarm.precision_report import PrecisionRecipe
 from enginefarm.state import Blame
-from workers.diagnosis import shorten
+from workers.diagnosis import Runtime, diagnose, failure_of, shorten
 
+NOT_RUN = "precision_not_run"
 _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 
@@ -78,6 +79,24 @@ def not_loadable(kind: PrecisionKind, said: str) -> JobFailed:
         code="precision_not_loadable",
         why=f"It says: {shorten(said, 300)}",
         fix="Exclude the nodes that it names, or choose another precision.",
+    )
+
+
+def not_run(said: str) -> JobFailed:
+    """Return the refusal of a model that ONNX Runtime does not run, if it is not the node's fault.
+
+    ``said``: ONNX Runtime's words.
+    """
+    message = "ONNX Runtime does not run the model, and by its runs a precision is judged."
+    row = diagnose(said, Runtime.ONNXRUNTIME)
+    if row is not None and row.blame is not Blame.PERSON:
+        return failure_of([said], Runtime.ONNXRUNTIME, code=row.code, message=message)
+    return JobFailed(
+        message,
+        blame=Blame.PERSON,
+        code=NOT_RUN,
+        why=f"It says: {shorten(said, 300)}",
+        fix="Mend what it names, or build the model as it is (precision as-is).",
     )
 
 

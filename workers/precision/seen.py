@@ -14,6 +14,8 @@ _FEW_VALUES = 64
 _LEAST_FOR_NOISE = 8
 _NOISE_SPREAD = 3.0
 _NOISE_CORRELATION = 0.05
+_MOST_SUMMED = 1e140
+"""Values of doubles beyond it are summed up as this: their squares are no numbers any more."""
 _MOST_FOR_ROWS = 2
 """Whole numbers of more dimensions are pictures, not rows of tokens."""
 _PADDING = 2
@@ -43,6 +45,7 @@ class Seen:
             min(self.low, float(values.min())),
             max(self.high, float(values.max())),
         )
+        values = np.clip(values, -_MOST_SUMMED, _MOST_SUMMED)
         self.total += float(values.sum())
         self.squares += float(np.square(values).sum())
         self.elements += values.size
@@ -96,7 +99,7 @@ def _neighbours(values: Array) -> float | None:
         return None
     left, right = values[..., :-1].ravel(), values[..., 1:].ravel()
     left, right = left - left.mean(), right - right.mean()
-    power = math.sqrt(float(left @ left) * float(right @ right))
+    power = math.sqrt(float(left @ left)) * math.sqrt(float(right @ right))
     return float(left @ right) / power if power > 0 else None
 
 

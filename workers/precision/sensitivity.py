@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from enginefarm.errors import JobFailed
 from enginefarm.sensitivity_report import (
     MAX_LAYERS,
     KeptStep,
@@ -25,6 +26,7 @@ from enginefarm.sensitivity_report import (
 )
 from workers.measurement.accuracy import OutputTally
 from workers.measurement.inputs import Feeds
+from workers.precision import refusals
 from workers.precision.keeping import doubling
 from workers.precision.running import Outputs, opened, outputs_of
 from workers.precision.switching import (
@@ -63,6 +65,15 @@ def sensitivity(bench: Bench, layers: Sequence[str], most: int) -> SensitivityRe
     ``layers`` are the names of the nodes that compute in int8. The models have their external data
     in memory, and name their nodes alike.
     """
+    try:
+        return _measured(bench, layers, most)
+    except JobFailed as error:
+        if error.code != refusals.NOT_RUN:
+            raise
+        return f"the model with a switch for each layer does not run: {error.why}"
+
+
+def _measured(bench: Bench, layers: Sequence[str], most: int) -> SensitivityReport | str:
     pairs = pairs_of(bench.plain.graph, bench.made.graph, layers)
     operators = {node.name: node.op_type for node in bench.plain.graph.node}
     rows, count = _estimated(bench, pairs, {name: operators[name] for name in layers})

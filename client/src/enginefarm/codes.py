@@ -199,6 +199,7 @@ _CODES: dict[str, str] = {
     "quota_bytes": "The tenant would keep more bytes than it may keep.",
     "quota_exceeded": "The tenant has as much in the farm as it may have.",
     "quota_jobs": "The tenant would have more unfinished jobs than it may have.",
+    "quota_searches": "The tenant has too many searches that are not over.",
     "range_not_satisfiable": "The range lies outside of the blob.",
     "repair_not_served": "A repair is asked for, and no live node takes the stage.",
     "report_invalid": "The file is no report that the client can read.",

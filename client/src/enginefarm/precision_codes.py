@@ -25,6 +25,7 @@ PRECISION_CODES: Final[dict[str, str]] = {
     "precision_not_finite": "In the precision that is asked for the model gives NaN or infinity.",
     "precision_not_loadable": "The model that was written in another precision does not load.",
     "precision_not_on_architecture": "The model uses a number type that the architecture lacks.",
+    "precision_not_run": "ONNX Runtime does not run the model, by which a precision is judged.",
     "precision_not_served": "No live node takes the stage that the precision needs.",
     "precision_operator": "An operator is named that there is not in the precision.",
     "precision_option_unused": "An option of the precision is given that its kind does not take.",

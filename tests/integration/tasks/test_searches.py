@@ -12,7 +12,6 @@ from enginefarm.errors import Conflict, InvalidRequest, NotFound, NotServed
 from enginefarm.search import SearchState
 from enginefarm.search_views import Outcome
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
-from storage import tenants
 from storage.database import now
 from storage.models import Search
 from tasks.farm import Farm
@@ -140,23 +139,6 @@ def test_a_candidate_that_fails_is_told_and_ends_no_search(scene: Scene, node: A
     assert searching.run(node).state is SearchState.SUCCEEDED
     codes = [row.failure.code for row in outcomes(searching) if row.failure is not None]
     assert codes == ["precision_not_finite"]
-
-
-def limited(scene: Scene, jobs: int | None) -> None:
-    with scene.farm.database.transaction() as session:
-        tenants.get(session, scene.tenant_id).max_unfinished = jobs
-
-
-def test_where_there_is_no_room_for_more_jobs_it_waits_and_says_so(
-    scene: Scene, node: Answering
-) -> None:
-    limited(scene, 8)
-    searching = Searching.begun(scene)
-    searching.step()
-    assert len(searching.builds()) == 1
-    assert "It waits for room" in searching.row().verdict
-    limited(scene, None)
-    assert searching.run(node).state is SearchState.SUCCEEDED
 
 
 def test_when_its_time_is_over_it_chooses_among_what_there_is(

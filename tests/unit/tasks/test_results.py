@@ -97,9 +97,11 @@ def test_the_engine_is_found_by_its_role() -> None:
     assert engine_of(None) is None
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "a\0b", {"a\0": 1}, "\ud800"])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), "a\0b", {"a\0": 1}, "\ud800", 1 << 64, -(1 << 64)]
+)
 def test_what_the_database_cannot_keep_is_told_apart(value: object) -> None:
-    with pytest.raises(ValueError, match=r"NUL|compliant|surrogates"):
+    with pytest.raises(ValueError, match=r"NUL|compliant|surrogates|64 bits"):
         check_storable({"facts": [value]})
 
 
@@ -114,7 +116,7 @@ def storable(value: object) -> bool:
 _KEPT = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 
 
-@given(st.dictionaries(st.text(_KEPT), st.integers()))
+@given(st.dictionaries(st.text(_KEPT), st.integers(-(1 << 63), (1 << 64) - 1)))
 def test_all_other_json_is_kept(value: dict[str, int]) -> None:
     assert storable(value)
 

@@ -7,8 +7,11 @@ would compute a graph that is half besides otherwise than a GPU does, and nothin
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
+import stat
 import subprocess
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from numpy.lib import format as npy
 
 from enginefarm.precision import PrecisionKind
@@ -51,6 +55,12 @@ _OPSETS = {
 }
 """What ModelOpt would raise a model to by itself, without a look at what it then gives."""
 _TICK_S = 1.0
+_MOST_SAID, _MOST_DIGITS = 1 << 20, 12
+_OF_THE_NODE = frozenset(
+    getattr(errno, name)
+    for name in ("EDQUOT", "EFBIG", "EIO", "EMFILE", "ENFILE", "ENOMEM", "ENOSPC")
+)
+"""What keeps the tool from its work whatever the model; any other error is about the model."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +133,12 @@ class ModelOpt:
             "made": str(goal),
         }
         _raise_if_failed(recipe.kind, self._answer(asked, folder, work.alive))
-        return onnx.load(str(goal))
+        try:
+            return onnx.load(str(goal))
+        except (DecodeError, FileNotFoundError, onnx.checker.ValidationError) as error:
+            raise refusals.tool_failed(
+                recipe.kind, f"what it wrote is no model: {error}"
+            ) from error
 
     def _answer(
         self, asked: Mapping[str, Any], folder: Path, alive: Callable[[str, str], None]
@@ -141,13 +156,12 @@ class ModelOpt:
             while child.poll() is None:
                 with suppress(subprocess.TimeoutExpired):
                     child.wait(_TICK_S)
-                now = _read(folder / "taken")
+                now = _count_in(folder / "taken")
                 if now != taken:
                     taken = now
                     alive("calibrating", f"{taken} samples")
         if child.returncode == 0 and told.exists():
-            found: dict[str, Any] = json.loads(told.read_text())
-            return found
+            return _answered(told)
         alive("calibrating", f"{taken or 0} samples")  # raises where the job was stopped
         return {"memory": True} if child.returncode == -signal.SIGKILL else _ended(child.returncode)
 
@@ -170,10 +184,11 @@ def _raise_if_failed(kind: PrecisionKind, answer: Mapping[str, Any]) -> None:
     """Raise what ModelOpt met with; a full disk or memory is none of the model's fault."""
     if answer.get("memory"):
         raise MemoryError
-    if answer.get("errno") is not None:
-        raise OSError(answer["errno"], answer["error"])
-    if answer.get("error") is not None:
-        raise refusals.tool_failed(kind, answer["error"])
+    said = answer.get("error")
+    if answer.get("errno") in _OF_THE_NODE:
+        raise OSError(answer["errno"], str(said))
+    if said is not None:
+        raise refusals.tool_failed(kind, str(said))
 
 
 def _write(samples: Iterable[Feeds], folder: Path, alive: Callable[[str, str], None]) -> None:
@@ -187,8 +202,27 @@ def _write(samples: Iterable[Feeds], folder: Path, alive: Callable[[str, str], N
         alive("writing the samples", f"{number + 1} samples")
 
 
-def _read(path: Path) -> str:
+def _answered(path: Path) -> dict[str, Any]:
+    """Return an answer; what is none is an error of the tool."""
     try:
-        return path.read_text()
+        found = json.loads(_read(path, _MOST_SAID))
+    except (ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"error": "it answered what is no answer"}
+
+
+def _count_in(path: Path) -> str:
+    said = _read(path, _MOST_DIGITS)
+    return said if said.isdecimal() else ""
+
+
+def _read(path: Path, most: int) -> str:
+    """Return the beginning of a file that the tool wrote; nothing where it is no plain one."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
+    with os.fdopen(fd, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return ""
+        return stream.read(most).decode(errors="replace")

@@ -87,6 +87,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         _UPLOADS,
         "Wait until others have ended: one that nobody goes on with is given up after a day.",
     ),
+    "quota_searches": (
+        "POST /v1/searches",
+        "Wait until some are over, or cancel one: enginefarm search cancel ID.",
+    ),
     "synthetic_unused": ("Leave out synthetic", "Leave out --synthetic, or --evaluation."),
     "target_not_served": (
         "GET /v1/targets",

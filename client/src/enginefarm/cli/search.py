@@ -23,7 +23,7 @@ from enginefarm.search import SearchSpec, SearchState
 from enginefarm.search_views import SearchView
 
 app = typer.Typer(
-    help="Searches for a precision; begin one with submit --precision auto.",
+    help="Show searches, which submit --precision auto begins.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -12,6 +13,8 @@ from bench.mutants import by_checker, by_rules, by_runtime
 from bench.mutations import mutants
 from enginefarm.finding import Severity
 from enginefarm.preflight.check import check
+from enginefarm.preflight.rules.grouping import MOST_FAULTS
+from enginefarm.preflight.rules.schemas import malformed
 from enginefarm.preflight.subject import Subject
 from enginefarm.preflight.tables.onnx_schemas import schema_of, table
 from enginefarm.target import Target
@@ -193,3 +196,12 @@ def test_the_table_has_an_operator_as_each_opset_has_it() -> None:
     assert (older.since, newer.since) == (11, 13)
     assert newer.attributes["axis"].kind == "int"
     assert "bfloat16" in newer.types["T"] - older.types["T"]
+
+
+def test_a_fault_for_each_of_thousands_of_attributes_is_not_a_finding_for_each(
+    tmp_path: Path,
+) -> None:
+    unknown: dict[str, Any] = {f"attribute_{at}": at for at in range(MOST_FAULTS + 500)}
+    spoilt = model([node("Relu", ["x"], ["y"], **unknown)])
+    target = Target.parse(ORT)
+    assert len(list(malformed(Subject(facts_of(tmp_path, spoilt), target)))) == MOST_FAULTS

@@ -106,3 +106,24 @@ def test_a_search_says_from_the_beginning_what_it_cannot_do() -> None:
     assert "latency_p99_ms <= 5 cannot be judged here" in said
     assert "cosine >= 0.99 is taken" in said
     assert DATA not in said
+
+
+def test_what_was_not_held_against_all_is_not_chosen_over_what_was() -> None:
+    slow = {"metric": "latency_p99_ms", "at_most": 5}
+    asked = spec(require=[{"metric": "cosine", "at_least": 0.99}, slow])
+    aside = ["latency_p99_ms <= 5"]
+    blind = outcome(0.999, latency_p99_ms=None, engine_bytes=1, set_aside=aside)
+    outcomes = {2: outcome(0.992, latency_p99_ms=4, engine_bytes=2000), 3: blind}
+    assert choose(asked, outcomes) == 2
+    assert "cosine >= 0.99 and latency_p99_ms <= 5." in verdict(asked, PRECISIONS, outcomes, "so")
+    outcomes[2] = outcome(0.992, latency_p99_ms=9, met=False)
+    assert choose(asked, outcomes) is None
+    assert "not held against latency_p99_ms <= 5" in verdict(asked, PRECISIONS, outcomes, "so")
+
+
+def test_a_yes_claims_no_requirement_that_was_set_aside() -> None:
+    slow = {"metric": "latency_p99_ms", "at_most": 5}
+    asked = spec(require=[{"metric": "cosine", "at_least": 0.99}, slow])
+    aside = ["latency_p99_ms <= 5"]
+    said = verdict(asked, PRECISIONS, {2: outcome(0.992, set_aside=aside)}, "so")
+    assert "of those that meet cosine >= 0.99." in said

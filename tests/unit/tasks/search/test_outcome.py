@@ -43,6 +43,15 @@ def test_where_the_engine_was_run_its_own_numbers_count() -> None:
     assert found.memory_bytes == report.latency[0].peak_memory_bytes
 
 
+def test_what_a_sweep_over_batches_took_is_not_held_against_a_candidate() -> None:
+    swept = reports.latency(900.0, swept=True, peak_memory_bytes=1 << 40)
+    report = reports.report(latency=[reports.latency(), swept])
+    found = read(spec(prefer="latency"), report)
+    assert found.latency_p99_ms == report.latency[0].end_to_end_ms.p99
+    assert found.latency_p50_ms == report.latency[0].end_to_end_ms.p50
+    assert found.memory_bytes == report.latency[0].peak_memory_bytes
+
+
 def test_where_it_was_not_the_model_file_is_judged_and_latency_is_set_aside() -> None:
     asked = spec(require=[{"metric": "cosine", "at_least": 0.99}, LATENCY])
     found = read(asked, unmeasured(file_cosine=0.97))

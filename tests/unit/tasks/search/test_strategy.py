@@ -6,7 +6,8 @@ import fnmatch
 
 import pytest
 
-from enginefarm.precision import CalibrationMethod, PrecisionKind
+from enginefarm.precision import CalibrationMethod, Precision, PrecisionKind
+from enginefarm.search_views import Outcome
 from tasks.search.strategy import Tried, next_step
 from tests.unit.tasks.search.answers import KINDS, Searched, failed, needing, outcome, spec
 
@@ -48,6 +49,20 @@ def test_what_is_kept_are_the_costliest_layers_by_their_names() -> None:
         if row.precision.kind is PrecisionKind.INT8 and row.precision.exclude
     }
     assert ("layer-0", "layer-1") in kept
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "\x7f", "", "x" * 256, "a\tb"])
+def test_a_layer_whose_name_no_build_could_exclude_stays_in_int8_and_ends_no_search(
+    name: str,
+) -> None:
+    def answer(precision: Precision) -> Outcome:
+        told = needing(3)(precision)
+        names = ["layer-0", name, "layer-1", "layer-1", "layer-2"]
+        return told.model_copy(update={"layers": names if told.layers else []})
+
+    found = Searched(spec(), answer)
+    assert found.run().over
+    assert max(found.kept()) == 3
 
 
 def test_names_that_look_like_patterns_fit_themselves_alone() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -109,3 +110,20 @@ def test_a_folder_that_cannot_be_used_is_said_and_nothing_is_locked(tmp_path: Pa
             try_lock(folder, "GPU-1")
         assert failed.value.code == "device_lock_unavailable"
         assert "ENGINEFARM_DEVICE_LOCK_DIR" in failed.value.fix
+
+
+def test_what_a_stranger_put_in_the_place_of_a_lock_keeps_nobody_waiting(tmp_path: Path) -> None:
+    (tmp_path / "GPU-2.lock").mkdir()
+    os.mkfifo(tmp_path / "GPU-1.lock")
+    ask = HOLDER.replace("GPU-1", "{}").replace("time.sleep(600)", "")
+    for uuid in ("GPU-1", "GPU-2"):
+        asked = subprocess.run(
+            [sys.executable, "-c", ask.format(uuid), str(tmp_path)],
+            cwd=ROOT,
+            env=child_environment(tmp_path),
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert f"{uuid}.lock is no plain file" in asked.stderr

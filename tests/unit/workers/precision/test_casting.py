@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from enginefarm.errors import JobFailed
 from enginefarm.precision import PrecisionKind
 from enginefarm.precision_report import PrecisionReport
+from enginefarm.state import Blame
 from tests.unit.workers.precision import made
 from tests.unit.workers.precision.made import weight
 from tests.unit.workers.repair.made import model, value
@@ -237,3 +239,42 @@ def test_constants_of_a_graph_are_cast_as_weights_are() -> None:
     ]
     plan = plan_cast(model(nodes, [value("x", "n", 4)], [value("y", "n", 4)]), FP16)
     assert list(types(written(plan).graph).values()) == [TensorProto.FLOAT16]
+
+
+def _not_there(model: onnx.ModelProto) -> None:
+    model.opset_import.append(helper.make_opsetid("acme", 1))
+    model.graph.node.append(helper.make_node("Weird", ["y"], ["z"], domain="acme"))
+
+
+def _no_graph(model: onnx.ModelProto) -> None:
+    model.graph.node[1].input[0] = "nowhere"
+
+
+def _fails_when_run(model: onnx.ModelProto) -> None:
+    shape = onnx.numpy_helper.from_array(np.array([7, 9]), "shape")
+    model.graph.initializer.append(shape)
+    model.graph.node.append(helper.make_node("Reshape", ["y", "shape"], ["z"]))
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [7, 9]))
+
+
+@pytest.mark.parametrize("spoil", [_not_there, _no_graph, _fails_when_run])
+def test_a_model_that_cannot_be_run_is_the_persons_and_spoils_no_node(
+    tmp_path: Path, spoil: Callable[[onnx.ModelProto], None]
+) -> None:
+    model = made.small_network()
+    spoil(model)
+    with pytest.raises(JobFailed) as refused:
+        made.run(tmp_path, model, "fp16")
+    assert (refused.value.code, refused.value.blame) == ("precision_not_run", Blame.PERSON)
+    assert "It says: " in refused.value.why
+
+
+@pytest.mark.parametrize("suffix", ["_size", "_largest"])
+def test_names_that_are_as_those_of_a_measurement_are_in_nobodys_way(
+    tmp_path: Path, suffix: str
+) -> None:
+    model = made.small_network()
+    for node in model.graph.node:
+        node.input[:] = [f"a{suffix}" if name == "b" else name for name in node.input]
+        node.output[:] = [f"a{suffix}" if name == "b" else name for name in node.output]
+    assert report(made.run(tmp_path, model, "fp16")).changed > 0

@@ -168,3 +168,12 @@ def test_the_report_has_both_ranges() -> None:
     assert told.evaluation_max == pytest.approx(float(images(500, 8).max()))
     assert told.mean == pytest.approx(float((images(0, 8) * 2).mean()), rel=1e-5)
     assert told.std == pytest.approx(float((images(0, 8) * 2).std()), rel=1e-4)
+
+
+def test_doubles_of_any_size_are_summed_up() -> None:
+    huge = np.sign(images(0, 12).astype(np.float64) - 0.5) * np.finfo(np.float64).max
+    seen = look(huge)
+    assert not any(row.severity is Severity.ERROR for row in judge(seen, seen))
+    told = data_report(seen, None).inputs[0]
+    assert told.max == np.finfo(np.float64).max
+    assert np.isfinite([told.mean, told.std]).all()

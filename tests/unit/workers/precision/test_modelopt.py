@@ -128,6 +128,18 @@ def test_an_input_may_have_the_name_of_an_argument(tmp_path: Path) -> None:
     assert all(np.array_equal(found[name], feeds[name]) for name in feeds)
 
 
+def test_what_it_leaves_in_the_place_of_its_count_keeps_nobody_waiting(
+    tmp_path: Path, stand_in: Callable[[str], ModelOpt]
+) -> None:
+    said: list[str] = []
+    asked = work(tmp_path, "int8")
+    asked.alive = lambda phase, detail: said.append(detail) if phase == "calibrating" else None
+    does = "os.mkfifo('taken'); import time; time.sleep(1.5); sys.exit(3)"
+    with pytest.raises(JobFailed, match="status 3"):
+        stand_in(does).change(asked)
+    assert said == ["0 samples"]
+
+
 def test_int4_by_rounding_is_given_no_samples_and_makes_none_up(
     tmp_path: Path, stand_in: Callable[[str], ModelOpt]
 ) -> None:
@@ -146,6 +158,13 @@ def test_int4_by_rounding_is_given_no_samples_and_makes_none_up(
         ("os.kill(os.getpid(), 9)", MemoryError, ""),
         ("json.dump({'memory': True}, open(sys.argv[-1], 'w'))", MemoryError, ""),
         ("json.dump({'errno': 28, 'error': 'full'}, open(sys.argv[-1], 'w'))", OSError, "full"),
+        ("json.dump({'errno': 36, 'error': 'long'}, open(sys.argv[-1], 'w'))", JobFailed, "long"),
+        ("json.dump([1], open(sys.argv[-1], 'w'))", JobFailed, "no answer"),
+        ("open(sys.argv[-1], 'wb').write(b'\\xff' * 9)", JobFailed, "no answer"),
+        ("open(sys.argv[-1], 'w').write('[' * 999999)", JobFailed, "no answer"),
+        ("os.mkfifo(sys.argv[-1])", JobFailed, "no answer"),
+        ("os.symlink('/dev/zero', sys.argv[-1])", JobFailed, "no answer"),
+        ("json.dump({}, open(sys.argv[-1], 'w'))", JobFailed, "no model"),
     ],
 )
 def test_how_it_ends_is_told_as_what_it_is(

@@ -177,3 +177,22 @@ def test_it_is_in_the_key_only_where_it_is_asked_for() -> None:
         assert told_.recipe["sensitivity"] == tried
     off = Precision.model_validate({"kind": "int8", "sensitivity": False})
     assert "sensitivity" not in off.recipe
+
+
+def test_a_model_whose_names_are_those_of_the_measurement_is_quantized_all_the_same(
+    tmp_path: Path,
+) -> None:
+    network = spoilt(np.random.default_rng(3))
+    network.graph.node[0].output[0] = network.graph.node[1].input[0] = "_noise_0"
+    profile = [{"x": {"min": [1, 8], "opt": [4, 8], "max": [16, 8]}}]
+    report = told(
+        tmp_path,
+        network,
+        calibration=vectors(1, 24),
+        evaluation=vectors(2, 4),
+        sensitivity=2,
+        profiles=profile,
+    )
+    assert report.changed > 0
+    assert report.sensitivity is None
+    assert "does not run" in (report.sensitivity_reason or "")

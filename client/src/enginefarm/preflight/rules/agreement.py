@@ -13,7 +13,7 @@ from enginefarm.counted import counted
 from enginefarm.finding import Finding, Severity, at_nodes, error_finding, shown
 from enginefarm.preflight.dtypes import TypedNode, bindings
 from enginefarm.preflight.names import words
-from enginefarm.preflight.rules.grouping import grouped
+from enginefarm.preflight.rules.grouping import MOST_FAULTS, grouped
 from enginefarm.preflight.subject import Rule, Subject
 from enginefarm.preflight.tables.onnx_schemas import NEWEST_OPSET, Parameter, Schema, schema_of
 from enginefarm.views import TensorView
@@ -45,12 +45,13 @@ def mistyped(subject: Subject) -> Iterator[Finding]:
         for schema in [schema_of(row.node.op, opset)]
         if schema is not None
     )
-    faults = grouped(
+    found_all = (
         ((fault, row.node.op), row.node.label)
         for row, schema in known
         for look in (_taken, _mixed, _made, _branches)
         for fault in look(row, schema)
     )
+    faults = grouped(found_all, most=MOST_FAULTS)
     for (fault, op), labels in faults.items():
         found = error_finding(fault.code, fault.message, why=fault.why, fix=fault.fix)
         if not fault.everywhere and not subject.capabilities.types_by_schema:

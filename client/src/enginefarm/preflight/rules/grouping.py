@@ -10,12 +10,18 @@ from enginefarm.preflight.subject import Subject
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+MOST_FAULTS = 1000
+"""More kinds of faults than anybody reads; a hostile model may have one for each attribute."""
 
 
-def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values of each key, in the order in which the keys came."""
+def grouped(
+    pairs: Iterable[tuple[Key, Value]], *, most: int | None = None
+) -> dict[Key, list[Value]]:
+    """Return the values of each key, in the order in which the keys came; of the first ``most``."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
+        if most is not None and len(found) >= most and key not in found:
+            continue
         found.setdefault(key, []).append(value)
     return found
 

@@ -13,7 +13,7 @@ from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_nodes, error_finding, shown
 from enginefarm.nearest import did_you_mean, near
 from enginefarm.preflight.facts import NodeFacts
-from enginefarm.preflight.rules.grouping import grouped
+from enginefarm.preflight.rules.grouping import MOST_FAULTS, grouped
 from enginefarm.preflight.subject import Rule, Subject
 from enginefarm.preflight.tables.onnx_schemas import (
     NEWEST_OPSET,
@@ -50,7 +50,7 @@ def _own(subject: Subject) -> Iterator[NodeFacts]:
 
 def _told(faults: Iterable[tuple[_Fault, str]]) -> Iterator[Finding]:
     """Return one finding for all nodes with one fault."""
-    for number, (fault, labels) in enumerate(grouped(faults).items()):
+    for number, (fault, labels) in enumerate(grouped(faults, most=MOST_FAULTS).items()):
         name, known = fault.misspelt
         # A guess takes a while, and a hostile model may have as many names as nodes.
         guesses = near(name, known) if name and number < _GUESSED else []
