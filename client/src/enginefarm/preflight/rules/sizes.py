@@ -29,7 +29,7 @@ def misfits(subject: Subject) -> Iterator[Finding]:
     for node, why, places in first.values():
         found = error_finding(
             "shape_mismatch",
-            f"{node.op} cannot take the sizes of {', '.join(places[:3])}.",
+            f"{node.op} cannot take the sizes of {'; '.join(places[:3])}.",
             why=f"{why[:1].upper()}{why[1:]}.",
             fix=_FIX,
         )
