@@ -6,14 +6,18 @@ Needs what ``requirements/farm.txt`` names, with ``onnxruntime-gpu`` in the plac
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from bench.real_inputs import samples
+from enginefarm.cli.exit_codes import ExitCode
 from localfarm.models import repair_words, shipped
 from tests.contract.backends.bench import Bench
 
@@ -42,14 +46,14 @@ def told(words: list[str], answer: subprocess.CompletedProcess[str]) -> str:
     return text
 
 
-def words_for(name: str, target: str) -> list[str]:
+def words_for(name: str, target: str, *, made_up: bool = True) -> list[str]:
     """Return the words that submit a shipped model for one target and wait for its end."""
     model = shipped(name)
     words = ["submit", str(model.file()), "--name", name, "-t", target]
     words += shlex.split(as_flags(model.profile)) if model.profile else []
     words += [part for row in repair_words(model.repair) for part in row.split()]
     every = submit_words(model, "x")
-    synthetic = [i for i, word in enumerate(every) if word == "--synthetic"]
+    synthetic = [i for i, word in enumerate(every) if made_up and word == "--synthetic"]
     words += [part for i in synthetic for part in every[i : i + 2]]
     return [*words, "--watch"]
 
@@ -79,3 +83,30 @@ def test_a_real_model_is_built_for_the_gpu_published_fetched_verified_and_run(
     for step in (["pull", digest, "engine"], ["verify", "engine"], ["run", "engine"]):
         here = [part.replace("engine", str(tmp_path / "engine")) for part in step]
         told(step, farm.cli(*here))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("rapidocr-rec", "fp16"), ("rapidocr-det", "fp16"), ("minilm-l3", "fp16"), ("magika", "int8")],
+)
+def test_a_precision_is_held_against_its_twin_on_the_gpu(
+    farm: RunningFarm, bench: Bench, name: str, kind: str, tmp_path: Path
+) -> None:
+    for role, first, count in (("calibration", 0, 64), ("held-out", 5000, 16)):
+        with (tmp_path / f"{role}.npz").open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **samples(name, first, count))
+    words = [*words_for(name, f"onnxruntime@{bench.arch}", made_up=False), "--precision", kind]
+    words += ["--calibration", str(tmp_path / "calibration.npz")]
+    words += ["--evaluation", str(tmp_path / "held-out.npz")]
+
+    done = farm.cli(*words, COLUMNS="140")
+    sys.stdout.write(f"$ enginefarm {' '.join(words)}\n{done.stdout}{done.stderr}\n")
+    listed = json.loads(farm.cli("list", "--json").stdout)
+    build = (listed["items"] if isinstance(listed, dict) else listed)[0]["id"]
+    row = json.loads(farm.cli("show", build, "--json").stdout)["targets"][0]
+    told(["report", row["artifact"]], farm.cli("report", row["artifact"], COLUMNS="140"))
+
+    # Which of them it is, is this device's to say; that it is said, with numbers, is ours.
+    assert row["verdict"] in {"accept", "slower", "regression"}
+    assert done.returncode == (ExitCode.OK if row["verdict"] == "accept" else ExitCode.BUILD_FAILED)
+    assert row["verdict_reason"]
