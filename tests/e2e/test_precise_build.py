@@ -93,6 +93,7 @@ def test_the_same_again_is_answered_from_the_cache(
     )
 
 
+@pytest.mark.soak
 def test_a_search_chooses_among_builds_and_says_what_it_found(
     running_farm: RunningFarm, data: dict[str, str], tmp_path: Path, built: dict[str, Any]
 ) -> None:
@@ -244,6 +245,7 @@ def test_where_int8_makes_a_model_slower_it_is_labelled_and_not_released(
     assert "twin compile" in shown
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(
     not {"avx512_vnni", "avx_vnni", "amx_int8"} & set(Path("/proc/cpuinfo").read_text().split()),
     reason="this processor has no instructions for int8, and is not surely faster with it",

@@ -248,8 +248,10 @@ def test_a_bucket_that_stays_away_ends_the_command_and_keeps_what_is_there(
     assert [row.state for row in rows(api)] == [UploadState.OPEN]
 
 
+# A shell that runs tests in its background has its children ignore Ctrl-C; a person's does not.
 COMMAND = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from enginefarm.client import catalogue
 catalogue.QUICK_BYTES = 0
 from enginefarm.cli.app import invoke
