@@ -249,14 +249,12 @@ def test_a_bucket_that_stays_away_ends_the_command_and_keeps_what_is_there(
 
 
 # A shell that runs tests in its background has its children ignore Ctrl-C; a person's does not.
-COMMAND = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
+COMMAND = """import signal, sys
 from enginefarm.client import catalogue
-catalogue.QUICK_BYTES = 0
 from enginefarm.cli.app import invoke
-sys.exit(invoke(sys.argv[1:]))
-"""
+signal.signal(signal.SIGINT, signal.default_int_handler)
+catalogue.QUICK_BYTES = 0
+sys.exit(invoke(sys.argv[1:]))"""
 
 
 def push(api: Served, key: str, model: Path, home: Path) -> subprocess.Popen[str]:
