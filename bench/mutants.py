@@ -87,7 +87,7 @@ def by_checker(made: onnx.ModelProto) -> str | None:
 
 
 def by_runtime(made: onnx.ModelProto) -> str | None:
-    """Return why ONNX Runtime does not load a model as it is written."""
+    """Return why ONNX Runtime does not load a model as it is written, in its own words."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -97,7 +97,7 @@ def by_runtime(made: onnx.ModelProto) -> str | None:
     try:
         ort.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
-        return str(error)[:300]
+        return str(error)
     return None
 
 

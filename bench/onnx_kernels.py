@@ -17,6 +17,7 @@ import onnxruntime as ort
 from onnx import helper
 from onnx.defs import OpSchema
 
+from bench.mutants import by_runtime
 from bench.onnx_schemas import kind_of, type_name
 from enginefarm.preflight.tables.onnxruntime import LACKS
 
@@ -72,7 +73,9 @@ def _first_types(schema: OpSchema) -> list[str]:
 
 def _is_lacking(schema: OpSchema, first: str) -> bool:
     """Tell whether no choice of types for the other inputs has a kernel."""
-    said = [_said(made) for made in itertools.islice(_nodes(schema, first), _MOST_COMBINED)]
+    said = [
+        by_runtime(made) or "" for made in itertools.islice(_nodes(schema, first), _MOST_COMBINED)
+    ]
     return bool(said) and all("NOT_IMPLEMENTED" in each for each in said)
 
 
@@ -117,18 +120,6 @@ def _type(kind: str) -> onnx.TypeProto:
     if "seq(" in kind:
         tensor = helper.make_sequence_type_proto(tensor)
     return helper.make_optional_type_proto(tensor) if kind.startswith("optional") else tensor
-
-
-def _said(made: onnx.ModelProto) -> str:
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    try:
-        ort.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
-        return str(error)
-    return ""
 
 
 if __name__ == "__main__":

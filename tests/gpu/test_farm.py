@@ -7,6 +7,7 @@ Needs what ``requirements/farm.txt`` names, with ``onnxruntime-gpu`` in the plac
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -79,10 +80,19 @@ def test_a_real_model_is_built_for_the_gpu_published_fetched_verified_and_run(
     said = told(words, farm.cli(*words, COLUMNS="140"))
 
     digest = said.rsplit("enginefarm pull ", 1)[1].split()[0]
-    told(["report", digest], farm.cli("report", digest, COLUMNS="140"))
+    report = told(["report", digest], farm.cli("report", digest, COLUMNS="140"))
+    seen = {}
     for step in (["pull", digest, "engine"], ["verify", "engine"], ["run", "engine"]):
         here = [part.replace("engine", str(tmp_path / "engine")) for part in step]
-        told(step, farm.cli(*here))
+        seen[step[0]] = told(step, farm.cli(*here))
+
+    assert "published" in report
+    assert f"target    {target}," in report
+    assert "on the device" in report
+    assert digest in seen["pull"]
+    assert re.search(rf"GPU +fits: .*{bench.arch}", seen["pull"])
+    assert f"verified  {digest}" in seen["verify"]
+    assert f"{name} on made-up inputs, one run" in seen["run"]
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,18 @@ class TestReal(NvmlSuite):
 
 
 def test_what_the_driver_tells_is_written_down(port: Nvml, evidence: Evidence) -> None:
-    for gpu in port.devices():
+    found = port.devices()
+    for gpu in found:
         told = dataclasses.asdict(gpu) | dataclasses.asdict(port.reading(gpu.uuid))
         told |= dataclasses.asdict(port.errors(gpu.uuid))
         told["processes"] = len(port.processes(gpu.uuid))
         for name, value in told.items():
             shown = sorted(value) if isinstance(value, frozenset) else value
             evidence.row("What NVML tells of an idle device", field=name, value=json.dumps(shown))
+
+    assert found
+    assert len({gpu.uuid for gpu in found}) == len(found)
+    assert all(gpu.memory_bytes and gpu.driver and gpu.arch.startswith("sm_") for gpu in found)
 
 
 def test_a_node_finds_its_device_by_itself_and_serves_its_architecture(

@@ -35,3 +35,6 @@ def test_a_calibration_cache_is_refused_where_it_is_named_and_where_it_is_read(
 @pytest.mark.parametrize("other", [b"", b"TRT-8601", b"TRT-8601-Engine\n", b"PK\x03\x04"])
 def test_what_is_no_cache_is_left_to_others(other: bytes) -> None:
     refuse_calibration_cache(other)
+    with pytest.raises(InvalidDataset) as refused:
+        scan_npz(BytesIO(other))
+    assert refused.value.code == "dataset_not_npz"
