@@ -18,7 +18,7 @@ from tasks.search.tried import Step, Tried
 DATA = "sha256:" + "1" * 64
 ARTIFACT = "sha256:" + "a" * 64
 MODEL = "sha256:" + "b" * 64
-LAYERS = [f"layer-{n}" for n in range(24)]
+LAYERS = [f"layer-{n}" for n in range(40)]
 KINDS = (PrecisionKind.INT8, PrecisionKind.FP16, PrecisionKind.BF16)
 Answer = Callable[[Precision], Outcome]
 
