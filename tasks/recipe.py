@@ -6,6 +6,7 @@ version; what has no influence (labels, priority, limits, file names) is left ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
-from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
+from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate, Profile
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 
@@ -25,7 +26,7 @@ PRECISION_RULES = 2
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 VERDICT_RULES = 1
 """Raised whenever a precision would get another verdict from the same measurements."""
-_SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
+_SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "shapes"})
 MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 
@@ -66,8 +67,7 @@ def recipe_for(
 
     ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
     works on the newest model that an earlier one has written; what is measured is always compared
-    with the original. ``search``: the build is a candidate of it, so what is published is kept back
-    for that search alone.
+    with the original. ``search``: the build is its candidate; what it publishes is that search's.
     """
     head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
@@ -76,11 +76,10 @@ def recipe_for(
     built: dict[str, Any] = {
         "backend_version": version,
         "model": model,
-        "profiles": [
-            {name: shape.model_dump() for name, shape in profile.items()}
-            for profile in spec.profiles
-        ],
+        "profiles": _plain(spec.profiles),
     }
+    if stage is Stage.REPAIR or stage in PRECISION_STAGES:
+        built["profiles"] = _plain(spec.prepared_at or spec.profiles)
     if stage is Stage.REPAIR:
         return _repaired(spec, target) | built
     if stage is Stage.BENCHMARK:
@@ -127,6 +126,10 @@ def _precise(stage: Stage, spec: BuildSpec, version: str, built: dict[str, Any])
         "synthetic": _synthetic(spec),
         "seed": spec.seed,
     }
+
+
+def _plain(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+    return [{name: row.model_dump() for name, row in each.items()} for each in profiles]
 
 
 def _of_inputs(profile: dict[str, Any], inputs: tuple[str, ...] | None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from enginefarm.errors import JobFailed
+from enginefarm.profile import measured_at
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
 from workers.backends.base import Backend, ProgressSink
@@ -40,7 +41,8 @@ def run(
     began = time.perf_counter()
     engine = backend.load(request.engine, request.source.target, request.options.threads)
     load_ms = (time.perf_counter() - began) * 1000
-    profiles: list[Profile | None] = list(request.source.profiles) or [None]
+    asked = measured_at(request.source.profiles, request.options.shapes)
+    profiles: list[Profile | None] = list(asked) or [None]
     latency = []
     loaded = Loaded(engine, load_ms, peak, Conditions(device))
     shapes = list(places(profiles, request.options.batches))

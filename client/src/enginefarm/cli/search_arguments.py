@@ -17,6 +17,7 @@ from enginefarm.spec_errors import explain
 AUTO = "auto"
 _LISTS = frozenset({"kinds", "methods", "tools", "op_types", "exclude"})
 _BUDGET_EXAMPLE = "12, 12,30m or 30m"
+_PROFILE_EXAMPLE = "small:x=1x3x160x160:1x3x320x320:2x3x320x320"
 
 
 def asked_kind(text: str) -> PrecisionKind:
@@ -44,12 +45,14 @@ def searched(
     require: Sequence[str],
     budget: str | None,
     prefer: str | None,
+    profiles: Sequence[str],
     *,
     plan: bool,
 ) -> dict[str, JsonValue] | None:
     """Return what a search is asked for beside its build; None where there is no ``space``."""
     if space is None:
-        _require_none(require, budget, prefer)
+        named = {"--require": require, "--budget": budget, "--prefer": prefer}
+        _require_none(named | {"--try-profile": profiles})
         return None
     if plan:
         raise InvalidRequest(
@@ -61,13 +64,28 @@ def searched(
     return {
         "require": gate_arguments.gates(require, "fail"),
         "prefer": prefer,
-        "space": space,
+        "space": {**space, "profiles": tried_profiles(profiles)}
+        if isinstance(space, dict)
+        else space,
         "budget": _budget(budget),
     }
 
 
-def _require_none(require: Sequence[str], budget: str | None, prefer: str | None) -> None:
-    named = {"--require": require, "--budget": budget, "--prefer": prefer}
+def tried_profiles(texts: Sequence[str]) -> dict[str, JsonValue]:
+    """Read ``name:input=min:opt:max`` into profiles by name; a name may come again."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, colon, shapes = text.partition(":")
+        if not colon or "=" in name:
+            raise arguments.refusal("--try-profile", text, _PROFILE_EXAMPLE)
+        found.setdefault(name.strip(), []).append(shapes)
+    return {
+        name: arguments.plain_profiles(arguments.profiles(shapes, "--try-profile"))
+        for name, shapes in found.items()
+    }
+
+
+def _require_none(named: Mapping[str, object]) -> None:
     given = [name for name, value in named.items() if value]
     if given:
         raise InvalidRequest(

@@ -50,6 +50,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     require: options.Required = None,
     prefer: options.Preferred = None,
     budget: options.Budget = None,
+    try_profile: options.TryProfiles = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -62,10 +63,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked = _built(target, profile)
     more, space = _rewritten(option, fix, allow, precision)
-    search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
-    asked = trtexec_arguments.added(asked | more, trtexec or [])
+    tried = try_profile or []
+    search = searched(space, require or [], budget, prefer, tried, plan=dry_run or explain)
+    asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
     asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
     asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)

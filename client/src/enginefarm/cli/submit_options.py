@@ -106,6 +106,15 @@ Budget = Annotated[
     str | None,
     typer.Option(metavar="NUMBER,TIME", help="How much a search may try: 12, 30m or 12,30m."),
 ]
+TryProfiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--try-profile",
+        metavar="NAME:INPUT=SHAPES",
+        help="Another profile that a search tries for its best candidates, by a name, written as "
+        f"--profile: batch1:x=1x3x640x640. {_MANY}",
+    ),
+]
 Calibration = Annotated[
     str | None,
     typer.Option(
