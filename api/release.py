@@ -27,7 +27,8 @@ def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
     raise Forbidden(
         f"This artifact is {row.state}.",
         code="artifact_not_published",
-        why="A key that only deploys may fetch published artifacts.",
+        why="A key that only deploys may fetch published artifacts."
+        + (f" It is a candidate of search {row.search_id}." if row.search_id else ""),
         fix="Look at the gates in its summary with a key that may read, or deploy another one.",
         state=row.state,
     )

@@ -13,6 +13,7 @@ class Rule(StrEnum):
     LOGS = "logs"
     RESULTS = "results"
     QUARANTINED = "quarantined"
+    CANDIDATES = "candidates"
     MODELS = "models"
     DATASETS = "datasets"
     EVENTS = "events"
@@ -22,6 +23,7 @@ SAID: dict[Rule, str] = {
     Rule.LOGS: "logs of attempts",
     Rule.RESULTS: "results of targets that ended unpublished",
     Rule.QUARANTINED: "engines of quarantined artifacts",
+    Rule.CANDIDATES: "what searches have made and not chosen",
     Rule.MODELS: "models that nothing uses",
     Rule.DATASETS: "datasets that nothing uses",
     Rule.EVENTS: "events of builds that have ended",

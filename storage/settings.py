@@ -50,6 +50,12 @@ class RetentionSettings(BaseSettings):
     quarantined_kept_days: float = Field(
         default=90.0, ge=0, description="Engines of quarantined artifacts; 0: for ever."
     )
+    candidates_kept_days: float = Field(
+        default=7.0,
+        ge=0,
+        description="What candidates have made that their search has not chosen, from its end; "
+        "0: for ever.",
+    )
     models_kept_days: float = Field(
         default=0.0,
         ge=0,

@@ -148,7 +148,9 @@ def _keep(
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
-        state = ArtifactState.QUARANTINED if composed.held_back else ArtifactState.PUBLISHED
+        # Of a search only what it chooses goes out, and it chooses when all are over.
+        kept = composed.held_back or build.search_id is not None
+        state = ArtifactState.QUARANTINED if kept else ArtifactState.PUBLISHED
         signer.register(session)
         _write(session, signer, work, composed, bundle, state)
         _end(session, job, composed, state)
@@ -189,6 +191,7 @@ def _write(
             digest=manifest.digest,
             state=state,
             build_id=work.build.id,
+            search_id=work.build.search_id,
             job_id=work.job.id,
             target=work.job.target,
             model_digest=work.build.model_digest,

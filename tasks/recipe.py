@@ -60,16 +60,19 @@ def recipe_for(
     version: str,
     model: dict[str, Any],
     made: Made,
+    search: str | None = None,
 ) -> dict[str, Any]:
     """Return the recipe of a stage of a build on a target.
 
     ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
     works on the newest model that an earlier one has written; what is measured is always compared
-    with the original.
+    with the original. ``search``: the build is a candidate of it, so what is published is kept back
+    for that search alone.
     """
     head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
-        return head | _published(spec, target, made)
+        held = {} if search is None else {"search": search}
+        return head | held | _published(spec, target, made)
     built: dict[str, Any] = {
         "backend_version": version,
         "model": model,

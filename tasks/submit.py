@@ -65,9 +65,16 @@ def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = F
     return PlanView(model=spec.model, targets=targets)
 
 
-def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSpec) -> Accepted:
+def submit(
+    session: Session,
+    policy: Policy,
+    requester: Requester,
+    spec: BuildSpec,
+    search_id: str | None = None,
+) -> Accepted:
     """Accept a build, or return the one that was accepted under the idempotency key.
 
+    ``search_id``: it is a candidate of that search, which says whether its artifact goes out.
     Nobody can watch a build before it is committed, so nobody is woken.
 
     Raises:
@@ -88,7 +95,7 @@ def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSp
         model = admit(session, tenant_id, spec)
         build = _new_build(tenant_id, spec, model, body)
         build.idempotency_key, build.request_digest = idempotency_key, request
-        build.api_key_id = requester.api_key_id
+        build.api_key_id, build.search_id = requester.api_key_id, search_id
         made = _start_all(session, policy, build, model, spec)
         quotas.require_room_for_jobs(session, tenant_id, made)
     session.flush()

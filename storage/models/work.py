@@ -59,6 +59,7 @@ class Build(Base):
     idempotency_key: Mapped[str | None]
     request_digest: Mapped[str]
     api_key_id: Mapped[str | None]
+    search_id: Mapped[str | None] = mapped_column(ForeignKey("searches.id"))
     bumped_at: Mapped[datetime | None]
     event_seq: Mapped[int] = mapped_column(server_default=text("0"), default=0)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

@@ -162,6 +162,7 @@ _WORKED_ON = {
     Rule.LOGS: "attempts",
     Rule.RESULTS: "builds",
     Rule.QUARANTINED: "artifacts",
+    Rule.CANDIDATES: "artifacts",
     Rule.MODELS: "models",
     Rule.DATASETS: "datasets",
     Rule.EVENTS: "builds",

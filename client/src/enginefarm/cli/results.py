@@ -97,12 +97,19 @@ def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
         return {}
 
 
-def _remarks(artifact: ArtifactView) -> Iterator[str]:
-    report = artifact.report
+def _kept(artifact: ArtifactView) -> Iterator[str]:
+    """Say what is not as one would expect it to be of an artifact: kept back, removed or lost."""
     if artifact.lost:
         yield f"the bucket has lost {', '.join(artifact.lost)}"
+    if artifact.kept_back is not None:
+        yield f"kept back: {artifact.kept_back}"
     if artifact.engine_expired_at is not None:
         yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
+
+
+def _remarks(artifact: ArtifactView) -> Iterator[str]:
+    yield from _kept(artifact)
+    report = artifact.report
     if report is None:
         return
     if not report.measured:
