@@ -12,6 +12,7 @@ class Rule(StrEnum):
 
     LOGS = "logs"
     RESULTS = "results"
+    TWINS = "twins"
     QUARANTINED = "quarantined"
     MODELS = "models"
     DATASETS = "datasets"
@@ -21,6 +22,7 @@ class Rule(StrEnum):
 SAID: dict[Rule, str] = {
     Rule.LOGS: "logs of attempts",
     Rule.RESULTS: "results of targets that ended unpublished",
+    Rule.TWINS: "results that only a twin needed",
     Rule.QUARANTINED: "engines of quarantined artifacts",
     Rule.MODELS: "models that nothing uses",
     Rule.DATASETS: "datasets that nothing uses",
