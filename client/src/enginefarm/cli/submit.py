@@ -218,6 +218,8 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
         print_json(plan)
     else:
         stdout().print(plan_table(plan))
+        if plan.calibration:
+            stdout().print(findings_table("calibration data", plan.calibration))
         for target in plan.targets:
             _tell_findings(target)
 
