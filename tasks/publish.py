@@ -32,7 +32,7 @@ from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
-from tasks.quarantine import held_back
+from tasks.quarantine import held_back, measures_again
 from tasks.renewal import renewed
 from tasks.statement import statement_for
 
@@ -154,6 +154,9 @@ def _keep(
         signer.register(session)
         _write(session, signer, work, composed, bundle, state)
         _end(session, job, composed, state)
+        if measures_again(composed.report):
+            for row in (work.stages[Stage.BENCHMARK], job):
+                jobs.withdraw(session, row)
         touched = conclude(session, build, job)
         session.flush()
         reach("publish.written")
