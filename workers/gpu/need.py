@@ -57,7 +57,7 @@ def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuR
     gpus = [row for row in devices if row.uuid is not None]
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
-    fitting = [row for row in gpus if row.arch in target.archs and _is_of_sku(row, target)]
+    fitting = [row for row in gpus if is_for(row, target)]
     if not fitting and stage is not Stage.BENCHMARK and target.sku is None:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
@@ -79,5 +79,6 @@ def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuR
     )
 
 
-def _is_of_sku(device: Device, target: Target) -> bool:
-    return target.sku in {None, sku_of(device.name)}
+def is_for(device: Device, target: Target) -> bool:
+    """Tell whether a target names a device's architecture, and no SKU but its own."""
+    return device.arch in target.archs and target.sku in {None, sku_of(device.name)}
