@@ -6,7 +6,7 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -14,7 +14,6 @@ from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.results import interface_of
 
-
 _ABSENT_IF_EMPTY = frozenset({"portability", "repaired_model", "fixed_inputs"})
 
 
