@@ -12,6 +12,7 @@ from typing import Any
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.gate import Tainted
+from enginefarm.portable import in_options
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
@@ -73,10 +74,12 @@ def recipe_for(
     with the original. ``search``: the build is a candidate of it, so what is published is kept back
     for that search alone.
     """
-    head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
+    whole = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
         held = {} if search is None else {"search": search}
-        return head | held | _published(spec, target, made)
+        return whole | held | _published(spec, target, made)
+    spec, target = in_options(spec, target)
+    head: dict[str, Any] = whole | {"target": str(target)}
     built: dict[str, Any] = {
         "backend_version": version,
         "model": model,

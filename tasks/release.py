@@ -21,10 +21,16 @@ from tasks.chains import chain_of, is_past, twin_jobs
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
-from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_measure
+from tasks.plan import (
+    LiveNode,
+    able,
+    newest_version,
+    plan_target,
+    queue_now,
+    waits_for_measure,
+)
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
-from tasks.routing import queue_for
 from tasks.twin import spec_of
 
 
@@ -142,7 +148,8 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         return False
     ground.started[key] = job
     if alone:
-        enqueue(session, job, queue_for(stage, target), attempt=1)
+        queue = queue_now(ground.live, stage, target, job.backend_version)
+        enqueue(session, job, queue, attempt=1)
     return False
 
 

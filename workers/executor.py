@@ -157,8 +157,9 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        arch = self._job.target.arch if self._job.stage == "benchmark" else "cpu"
-        found = machine.describe(self._shop.devices, arch, load_before, end.result.device_uuid)
+        taken = end.result.device_uuid
+        target = machine.target_on_device(self._job.stage, self._job.target, taken)
+        found = machine.describe(self._shop.devices, target, load_before, taken)
         return replace(end, machine=found)
 
     def _road(self, scratch: Path) -> offering.NodeRoad:
