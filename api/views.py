@@ -19,6 +19,7 @@ from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.target import Target
+from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     ArtifactView,
     AttemptView,
@@ -35,7 +36,6 @@ from enginefarm.views import (
     ProgressView,
     TargetView,
     TensorView,
-    TrustKey,
 )
 from storage import models as rows
 from tasks.chains import engine_jobs, standing

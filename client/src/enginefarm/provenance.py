@@ -31,7 +31,7 @@ from enginefarm.digest import Digest, digest_of
 from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import Manifest, read_manifest
 from enginefarm.trust import require_signature, require_usable
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 
 
 @dataclass(frozen=True)

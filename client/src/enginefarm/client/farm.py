@@ -14,7 +14,7 @@ from enginefarm.client.fleet import Fleet
 from enginefarm.client.searches import Searches
 from enginefarm.client.timing_caches import TimingCaches
 from enginefarm.client.transport import Transport
-from enginefarm.views import TrustView
+from enginefarm.trust_views import TrustView
 
 
 class FarmClient:
