@@ -25,6 +25,7 @@ from enginefarm.views import (
 from storage import builds, jobs, models, overview
 from storage.database import Session
 from tasks import bump, cancel, submit
+from tasks.comparing.begin import require_no_comparison
 from tasks.fault_points import reach
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
@@ -87,6 +88,7 @@ def ask(
     ] = None,
 ) -> BuildView | PlanView:
     """Ask for one model to be built for each target, measured, gated, signed and published."""
+    require_no_comparison(spec)
     with entrance.transaction() as (session, caller):
         if dry_run or explain:
             response.status_code = 200

@@ -126,9 +126,15 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "priority": row.priority,
         "created_at": row.created_at,
         "finished_at": row.finished_at,
-        "kind": BuildKind.CHECK if row.spec.get("until") else BuildKind.BUILD,
+        "kind": _kind(row.spec),
         "bumped_at": row.bumped_at,
     }
+
+
+def _kind(spec: Mapping[str, Any]) -> BuildKind:
+    if spec.get("compare"):
+        return BuildKind.COMPARISON
+    return BuildKind.CHECK if spec.get("until") else BuildKind.BUILD
 
 
 def _target(build: rows.Build, name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:
@@ -286,14 +292,8 @@ def trust_key(row: rows.SigningKey) -> TrustKey:
 
 def event(row: rows.Event, event_id: str) -> EventView:
     """Show an event of a build."""
-    return EventView(
-        id=event_id,
-        kind=row.kind,
-        build=row.build_id,
-        job=row.job_id,
-        data=row.data,
-        at=row.created_at,
-    )
+    told: dict[str, Any] = {"kind": row.kind, "data": row.data, "at": row.created_at}
+    return EventView(id=event_id, build=row.build_id, job=row.job_id, **told)
 
 
 def _failure(data: dict[str, Any] | None) -> Failure | None:

@@ -57,3 +57,6 @@ class NodeDescription(_Description):
         default=None, description="Most memory of one job; absent: all that the node has."
     )
     farm_version: str
+    compares: bool = Field(
+        default=False, description="Whether it measures two engines side by side when asked to."
+    )

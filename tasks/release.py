@@ -18,10 +18,19 @@ from storage import catalogue, jobs, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Model
 from tasks.chains import chain_of, is_past, twin_jobs
+from tasks.comparing.recipe import compared_recipe
+from tasks.comparing.subjects import files_of
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
-from tasks.plan import LiveNode, able, newest_version, plan_target, waits_for_measure
+from tasks.plan import (
+    LiveNode,
+    able,
+    newest_version,
+    plan_target,
+    planned_version,
+    waits_for_measure,
+)
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
 from tasks.routing import queue_for
@@ -76,6 +85,12 @@ class Ground:
 
     def recipe(self, job: Job, its_jobs: Sequence[Job]) -> dict[str, Any]:
         """Return a job's recipe; the stages before it must have run."""
+        compare = self.spec.compare
+        if compare is not None:
+            engines = files_of(self.session, self.build.tenant_id, compare)
+            version = job.backend_version or ""
+            measured = made_for(job, its_jobs).benchmark_key
+            return compared_recipe(Stage(job.stage), self.spec, version, engines, measured)
         return recipe_for(
             Stage(job.stage),
             spec_of(self.spec, job.twin),
@@ -247,7 +262,7 @@ def _awaited(ground: Ground, job: Job) -> str:
 def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     """Let the node that was waited for decide the version, and whether there is a benchmark."""
     target = Target.parse(its_jobs[0].target)
-    if newest_version(ground.live, target) is None:
+    if planned_version(ground.spec, target, ground.live) is None:
         return
     planned = plan_target(ground.spec, target, ground.live)
     twin = None if planned.twin is None else planned.twin.kind

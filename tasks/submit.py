@@ -22,6 +22,7 @@ from storage.ids import new_id
 from storage.models import Build, Job, Model
 from tasks import quotas
 from tasks.admission import check_fixed, check_spec
+from tasks.comparing.begin import admit_compared
 from tasks.datasets import check_against, check_within
 from tasks.explain import Explainer
 from tasks.farm import Policy
@@ -137,6 +138,8 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
         NotFound: unknown model, dataset, or artifact that a gate names.
         InvalidProfile, InvalidDataset, InvalidRequest: they do not fit.
     """
+    if spec.compare is not None:
+        return admit_compared(session, tenant_id, spec, spec.compare)
     model = catalogue.get_model(session, tenant_id, spec.model)
     declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
     made = [TensorView.model_validate(row) for row in model.interface["outputs"]]

@@ -54,6 +54,7 @@ def describe(
         slots=slots,
         job_memory_bytes=job_memory_bytes,
         farm_version=version("enginefarm"),
+        compares=True,
     )
 
 

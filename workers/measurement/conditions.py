@@ -22,8 +22,8 @@ class Worked(Generic[Found]):
     """What a measurement found, and what of it speaks for or against it."""
 
     found: Found
-    spread: tuple[str, float]
-    """Of which times, and their coefficient of variation."""
+    spread: tuple[str, float] | None
+    """Of which times, and their coefficient of variation; None where that taints nothing."""
     spent: Spent
 
 
@@ -39,6 +39,15 @@ class Conditions:
     def times(self) -> int:
         """How often a measurement is made that cannot be relied on."""
         return 1 if self._device is None else self._device.times
+
+    def until_quiet(self, work: Callable[[ReadEnergy], Worked[Found]]) -> tuple[Found, TrustRecord]:
+        """Do the work, again while it cannot be relied on, up to the node's limit."""
+        times = 0
+        while True:
+            found, trust = self.watch(work)
+            times += 1
+            if not trust.tainted or times >= self.times:
+                return found, trust.model_copy(update={"times_measured": times})
 
     def watch(self, work: Callable[[ReadEnergy], Worked[Found]]) -> tuple[Found, TrustRecord]:
         """Do the work, which may read the counter of energy, and tell how the machine was."""

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from enginefarm.compared import Compared
 from enginefarm.compile_options import (
     CompileOptions as CompileOptions,  # noqa: PLC0414 - a part of a spec
 )
@@ -198,6 +199,9 @@ class BuildSpec(_Strict):
     until: Stage | None = Field(
         default=None,
         description="check: stop before anything is built, and only say what is wrong.",
+    )
+    compare: Compared | None = Field(
+        default=None, description="Of a comparison, which POST /v1/comparisons asks for."
     )
 
     @field_validator("until")

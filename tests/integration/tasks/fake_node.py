@@ -45,6 +45,7 @@ from tests.integration.tasks.fake_facts import (
     LATENCY,
     VERSION,
     accuracy,
+    compared_facts,
     paired_facts,
     precision_facts,
     repair_facts,
@@ -72,6 +73,7 @@ def description(*backends: BackendDescription, slots: int = 1) -> NodeDescriptio
         stages=list(NODE_STAGES),
         slots=slots,
         farm_version="0.1.0",
+        compares=True,
     )
 
 
@@ -160,7 +162,7 @@ class FakeNode:
             lease_token=work.lease_token,
             state=JobState.SUCCEEDED,
             outputs=[file for file, _ in made],
-            facts=self.facts(work.stage, len(made[0][1]) if made else 0) | self.beside(work),
+            facts=self.found(work, len(made[0][1]) if made else 0),
             log=log[0] if upload else None,
             peak_memory_bytes=self.took.get(work.stage),
         )
@@ -207,6 +209,12 @@ class FakeNode:
             kind = ENGINE_TYPES[Target.parse(str(work.target)).backend]
             return [(_file("engine", "model.onnx", kind, data), data)]
         return []
+
+    def found(self, work: Assignment, size: int) -> dict[str, Any]:
+        """Return what the stage found; of two engines to compare, which is faster."""
+        if "compare" in work.recipe:
+            return compared_facts(self.speedup)
+        return self.facts(work.stage, size) | self.beside(work)
 
     def beside(self, work: Assignment) -> dict[str, Any]:
         """Return what it measured beside a twin, if one came with the job."""
