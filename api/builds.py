@@ -31,7 +31,10 @@ from tasks.fault_points import reach
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
-Kind = Annotated[BuildKind | None, Query(description="Only builds, or only checks (until: check).")]
+Kind = Annotated[
+    BuildKind | None,
+    Query(description="Only builds, checks (until: check) or comparisons; absent: the first two."),
+]
 _CURSOR = re.compile(r"bld_[0-9a-z]{1,60}")
 _EXAMPLES: dict[str, Any] = {
     "everyday": {

@@ -17,7 +17,7 @@ from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildKind, JobState, Stage
+from enginefarm.state import JobState, Stage
 from enginefarm.target import NOT_IN_THIS_VERSION, Target
 from enginefarm.views import (
     ArtifactView,
@@ -39,6 +39,7 @@ from enginefarm.views import (
     TrustKey,
 )
 from storage import models as rows
+from storage.builds import kind_of
 from tasks.chains import engine_jobs, standing
 from tasks.lifecycle import target_state
 from tasks.results import findings_of, repairs_left_of, repairs_of
@@ -126,15 +127,9 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "priority": row.priority,
         "created_at": row.created_at,
         "finished_at": row.finished_at,
-        "kind": _kind(row.spec),
+        "kind": kind_of(row),
         "bumped_at": row.bumped_at,
     }
-
-
-def _kind(spec: Mapping[str, Any]) -> BuildKind:
-    if spec.get("compare"):
-        return BuildKind.COMPARISON
-    return BuildKind.CHECK if spec.get("until") else BuildKind.BUILD
 
 
 def _target(build: rows.Build, name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:

@@ -56,6 +56,13 @@ def with_idempotency_key(session: Session, tenant_id: str, key: str) -> Build | 
     )
 
 
+def kind_of(build: Build) -> BuildKind:
+    """Return what a build asks for."""
+    if build.spec.get("compare"):
+        return BuildKind.COMPARISON
+    return BuildKind.CHECK if build.spec.get("until") else BuildKind.BUILD
+
+
 def page(  # noqa: PLR0913 - one parameter for each filter
     session: Session,
     tenant_id: str,

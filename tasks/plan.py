@@ -7,10 +7,9 @@ whoever has their tool can run them, whatever the target is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from enginefarm.compared import Compared
 from enginefarm.compile_options import first_version, unknown_to
 from enginefarm.errors import InvalidRequest
 from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
@@ -20,13 +19,7 @@ from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
 from tasks.routing import APART, PRECISION_TOOL, serves
 from tasks.twin import Twin, twin_kind
-from tasks.unserved import (
-    nobody_compares,
-    nobody_makes,
-    nobody_repairs,
-    not_in_this_version,
-    not_served,
-)
+from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -84,12 +77,9 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         NotServed: nobody can build it and the person does not want to wait, or waiting could not
             help (code ``backend_not_in_version``).
         NotServed: nobody has the tool for the precision (code ``precision_not_served``).
-        NotServed: nobody runs two artifacts side by side (code ``comparison_not_served``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``), or the
             version that is there has no such option yet (code ``option_not_in_version``).
     """
-    if spec.compare is not None:
-        return _comparison(spec, spec.compare, target, nodes)
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
     tool = newest_tool(nodes, spec.precision)
@@ -116,37 +106,6 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     _refuse_unmeasurable(spec.gates, target, reason)
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
-
-
-def _comparison(
-    spec: BuildSpec, compare: Compared, target: Target, nodes: Sequence[LiveNode]
-) -> TargetPlan:
-    """Plan what measures two artifacts, and signs what was found."""
-    version = comparing_version(nodes, target, compare.backend_version)
-    if version is None and spec.wait_for_node == 0:
-        raise nobody_compares(target, compare.backend_version)
-    return TargetPlan(target, version, (Stage.BENCHMARK, Stage.PUBLISH), measured=True, reason=None)
-
-
-def comparing_version(nodes: Sequence[LiveNode], target: Target, wanted: str | None) -> str | None:
-    """Return the newest backend version, or the one that is wanted, in which nodes compare."""
-    versions = {
-        backend.version
-        for node in nodes
-        if node.description.compares and Stage.BENCHMARK in node.description.stages
-        for backend in node.description.backends
-        if backend.name == target.backend
-        and target.arch in backend.measures
-        and wanted in {None, backend.version}
-    }
-    return max(versions, key=_version_order, default=None)
-
-
-def planned_version(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> str | None:
-    """Return the backend version in which live nodes would do what a build asks of a target."""
-    if spec.compare is not None:
-        return comparing_version(nodes, target, spec.compare.backend_version)
-    return newest_version(nodes, target)
 
 
 def _twin(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode] | None) -> Twin | None:
@@ -246,6 +205,11 @@ def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
         if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
         and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
+    return max(versions, key=_version_order, default=None)
+
+
+def newest(versions: Iterable[str]) -> str | None:
+    """Return the newest of some versions, if there is any."""
     return max(versions, key=_version_order, default=None)
 
 

@@ -18,19 +18,12 @@ from storage import catalogue, jobs, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Model
 from tasks.chains import chain_of, is_past, twin_jobs
-from tasks.comparing.recipe import compared_recipe
-from tasks.comparing.subjects import files_of
+from tasks.comparing.keyed import recipe_of
+from tasks.comparing.plan import plan_for, planned_version
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
-from tasks.plan import (
-    LiveNode,
-    able,
-    newest_version,
-    plan_target,
-    planned_version,
-    waits_for_measure,
-)
+from tasks.plan import LiveNode, able, newest_version, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
 from tasks.routing import queue_for
@@ -85,12 +78,8 @@ class Ground:
 
     def recipe(self, job: Job, its_jobs: Sequence[Job]) -> dict[str, Any]:
         """Return a job's recipe; the stages before it must have run."""
-        compare = self.spec.compare
-        if compare is not None:
-            engines = files_of(self.session, self.build.tenant_id, compare)
-            version = job.backend_version or ""
-            measured = made_for(job, its_jobs).benchmark_key
-            return compared_recipe(Stage(job.stage), self.spec, version, engines, measured)
+        if self.spec.compare is not None:
+            return recipe_of(self.session, self.build, job, its_jobs)
         return recipe_for(
             Stage(job.stage),
             spec_of(self.spec, job.twin),
@@ -264,7 +253,7 @@ def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     target = Target.parse(its_jobs[0].target)
     if planned_version(ground.spec, target, ground.live) is None:
         return
-    planned = plan_target(ground.spec, target, ground.live)
+    planned = plan_for(ground.spec, target, ground.live)
     twin = None if planned.twin is None else planned.twin.kind
     for row in list(its_jobs):
         kind = None if row.twin is None else twin

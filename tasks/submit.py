@@ -23,6 +23,7 @@ from storage.models import Build, Job, Model
 from tasks import quotas
 from tasks.admission import check_fixed, check_spec
 from tasks.comparing.begin import admit_compared
+from tasks.comparing.plan import plan_for
 from tasks.datasets import check_against, check_within
 from tasks.explain import Explainer
 from tasks.farm import Policy
@@ -118,7 +119,7 @@ def _start_all(
     """Make the jobs of every target and start the first of each; return them all."""
     ground = Ground(session, build)
     ground.spec, ground.model, ground.asking = spec, model, True
-    plans = [plan_target(spec, target, ground.live) for target in spec.targets]
+    plans = [plan_for(spec, target, ground.live) for target in spec.targets]
     refuse_short(session, build.tenant_id, spec, plans, ground.live)
     session.add(build)
     events.add(session, build, "build", {"state": str(build.state)})

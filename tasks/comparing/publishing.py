@@ -12,7 +12,7 @@ from enginefarm.comparison_report import ComparisonReport
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.spec import BuildSpec
 from enginefarm.state import JobState
-from storage import artifacts, attempts
+from storage import artifacts, attempts, jobs
 from storage.database import Session
 from storage.models import Attestation, Build, Job
 from storage.signing import StatementSigner
@@ -27,6 +27,7 @@ class SignedComparison:
 
     report: ComparisonReport
     bundle: bytes
+    measured: Job
 
     @property
     def digest(self) -> str:
@@ -34,7 +35,10 @@ class SignedComparison:
         return digest_of(canonical_json(self.report.model_dump(mode="json")))
 
     def keep(self, session: Session, signer: StatementSigner, job: Job) -> str:
-        """Write what was signed, and end the job; return a word for the log."""
+        """Write what was signed, and end the job; return a word for the log.
+
+        A measurement that cannot be relied on is told once: who asks again gets another.
+        """
         session.add(
             Attestation(
                 tenant_id=job.tenant_id,
@@ -48,6 +52,9 @@ class SignedComparison:
         attempts.end(session, job, job.attempt, JobState.SUCCEEDED)
         told = {"comparison": self.digest, "report": self.report.model_dump(mode="json")}
         move(session, job, JobState.SUCCEEDED, result=told)
+        if any(row.trust.tainted for row in self.report.rows):
+            for each in (self.measured, job):
+                jobs.withdraw(session, each)
         return "comparison_signed"
 
 
@@ -66,4 +73,5 @@ def both_of(session: Session, build: Build) -> Both | None:
 def signed(signer: StatementSigner, build: Build, measured: Job, both: Both) -> SignedComparison:
     """Judge what was measured, and sign it."""
     report = report_of(build, measured, both)
-    return SignedComparison(report, signer.sign(statement_about(report, signer.builder_id)))
+    bundle = signer.sign(statement_about(report, signer.builder_id))
+    return SignedComparison(report, bundle, measured)

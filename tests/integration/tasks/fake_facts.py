@@ -53,7 +53,7 @@ def paired_facts(speedup: float) -> dict[str, Any]:
     return {"comparison": [row]}
 
 
-def compared_facts(speedup: float) -> dict[str, Any]:
+def compared_facts(speedup: float, *tainted: str) -> dict[str, Any]:
     """Return what a node measures of two engines, the second so many times as fast."""
     runs = [1.5 * speedup] * 4, [1.5] * 4
     sides = [{"end_to_end_ms": _flat(row[0]), "runs_ms": row} for row in runs]
@@ -63,7 +63,7 @@ def compared_facts(speedup: float) -> dict[str, Any]:
         "first": sides[0],
         "second": sides[1],
         "ratios": [speedup] * 15,
-        "trust": {"exclusive": None, "exclusive_proof": "a processor is shared"},
+        "trust": {"exclusive": None, "exclusive_proof": "by the test", "tainted": list(tainted)},
     }
     return {"compared": [row], "data": "synthetic, seed 0", "threads": 1, "versions": {}}
 

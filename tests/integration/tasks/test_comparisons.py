@@ -21,6 +21,7 @@ from storage.database import now
 from storage.models import Artifact, Attestation, Job, Model
 from tasks.comparing.begin import build_for
 from tasks.reconciler import reconcile
+from tests.integration.tasks.fake_facts import compared_facts
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, INTERFACE, TENSOR, Scene
 
@@ -122,6 +123,21 @@ def test_what_was_measured_answers_again_unless_it_is_asked_anew_or_the_other_wa
     assert len({scene.job(build_id, Stage.BENCHMARK).key for build_id in anew}) == len(anew)
     lasts_no_longer = asked(scene, *pair, options={"min_iterations": 99})
     assert scene.state(lasts_no_longer) is BuildState.SUCCEEDED  # says nothing of windows
+
+
+def test_what_cannot_be_relied_on_is_told_once_and_measured_again_by_who_asks_again(
+    scene: Scene, node: FakeNode, pair: tuple[str, str]
+) -> None:
+    build_id = asked(scene, *pair)
+    work = node.take(scene.job(build_id, Stage.BENCHMARK))
+    facts = compared_facts(1.5, "clocks were held down: thermal")
+    node.tell(work, node.done(work).model_copy(update={"facts": facts}))
+    scene.settle()
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+    assert told(scene, build_id).verdict is ComparisonVerdict.CANNOT_TELL
+    again = asked(scene, *pair)
+    assert done(scene, node, again).verdict is ComparisonVerdict.FASTER
 
 
 def test_a_node_that_dies_costs_one_attempt(

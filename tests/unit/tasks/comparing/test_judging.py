@@ -135,6 +135,7 @@ def test_too_few_pairs_say_nothing() -> None:
         ([1.06] * 31, FASTER),
         ([0.94] * 31, SLOWER),
         ([1.02] * 15 + [1.05] * 16, FASTER),
+        ([1.01] * 10 + [1.02] * 8 + [1.05] * 13, UNKNOWN),  # surely faster; enough to matter?
         ([0.99] * 12 + [1.03] * 7 + [1.06] * 12, UNKNOWN),  # it may matter, or not
     ],
 )
