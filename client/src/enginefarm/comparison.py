@@ -38,7 +38,7 @@ class ComparisonSpec(Strict):
     @model_validator(mode="after")
     def _is_one_measurement(self) -> Self:
         asked = self.options
-        if asked.batches or asked.cuda_graph:
+        if asked.batches or asked.streams or asked.cuda_graph:
             message = "a comparison measures whole runs at the build's profiles: no sweep, no graph"
             raise ValueError(message)
         return self

@@ -74,6 +74,9 @@ class BenchmarkOptions(_Strict):
     batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
         Field(default=[], description="Also measure with so many samples at a time.")
     )
+    streams: Annotated[list[Annotated[Whole, Field(ge=1, le=64)]], Field(max_length=16)] = Field(
+        default=[], description="Also measure with so many runs at a time, each in its own thread."
+    )
 
 
 class RepairMode(StrEnum):
