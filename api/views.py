@@ -6,7 +6,7 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,8 @@ from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import JobState, Stage
-from enginefarm.target import NOT_IN_THIS_VERSION, Target
+from enginefarm.state import ArtifactState, JobState, Stage
+from enginefarm.target import Target
 from enginefarm.views import (
     ArtifactView,
     AttemptView,
@@ -33,7 +33,6 @@ from enginefarm.views import (
     ModelView,
     NodeView,
     ProgressView,
-    TargetAvailability,
     TargetView,
     TensorView,
     TrustKey,
@@ -129,6 +128,7 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "finished_at": row.finished_at,
         "kind": kind_of(row),
         "bumped_at": row.bumped_at,
+        "search": row.search_id,
     }
 
 
@@ -226,28 +226,13 @@ def node(row: rows.Node, running: list[str]) -> NodeView:
     )
 
 
-def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailability:
-    """Show which of ``nodes`` build and measure a target."""
-    compiles, measures, versions = [], [], set()
-    for each in nodes:
-        for backend in each.description["backends"]:
-            if backend["name"] != target.backend:
-                continue
-            builds, runs = target.arch in backend["builds"], target.arch in backend["measures"]
-            compiles += [each.name] if builds else []
-            measures += [each.name] if runs else []
-            versions |= {backend["version"]} if builds or runs else set()
-    return TargetAvailability(
-        target=target,
-        compiles=sorted(compiles),
-        measures=sorted(measures),
-        versions=sorted(versions),
-        in_this_version=target.backend not in NOT_IN_THIS_VERSION,
-    )
+def artifact(
+    row: rows.Artifact, lost: Collection[str] = (), search: rows.Search | None = None
+) -> ArtifactView:
+    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some.
 
-
-def artifact(row: rows.Artifact, lost: Collection[str] = ()) -> ArtifactView:
-    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some."""
+    ``search``: the one whose candidate it is.
+    """
     manifest = read_manifest(row.manifest)
     config = manifest.config
     files = [
@@ -270,7 +255,16 @@ def artifact(row: rows.Artifact, lost: Collection[str] = ()) -> ArtifactView:
         created_at=row.created_at,
         lost=[file.name for file in files if file.digest in lost],
         engine_expired_at=row.engine_expired_at,
+        search=row.search_id,
+        kept_back=None if search is None else _kept_back(row, search),
     )
+
+
+def _kept_back(row: rows.Artifact, search: rows.Search) -> str | None:
+    if row.state is not ArtifactState.QUARANTINED:
+        return None
+    said = "not chosen" if search.state.terminal else "which is not over"
+    return f"a candidate of search {search.id}, {said}"
 
 
 def trust_key(row: rows.SigningKey) -> TrustKey:

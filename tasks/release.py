@@ -23,10 +23,9 @@ from tasks.comparing.plan import plan_for, planned_version
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
-from tasks.plan import LiveNode, able, newest_version, waits_for_measure
+from tasks.plan import LiveNode, able, newest_version, queue_now, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
-from tasks.routing import queue_for
 from tasks.twin import spec_of
 
 
@@ -87,6 +86,7 @@ class Ground:
             job.backend_version or "",
             {"digest": self.model.digest, "files": self.model.files},
             made_for(job, its_jobs),
+            self.build.search_id,
         )
 
 
@@ -145,7 +145,8 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         return False
     ground.started[key] = job
     if alone:
-        enqueue(session, job, queue_for(stage, target), attempt=1)
+        queue = queue_now(ground.live, stage, target, job.backend_version)
+        enqueue(session, job, queue, attempt=1)
     return False
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from enginefarm.attestation import PREDICATE_TYPE
 from enginefarm.manifest import MANIFEST_TYPE
 from enginefarm.state import ArtifactState, JobState, Stage
-from storage import artifacts, attempts, blobs
+from storage import artifacts, attempts, blobs, jobs
 from storage.database import Session, now
 from storage.models import Artifact, Attestation, Build, Job
 from storage.signing import StatementSigner
 from tasks.compose import Composed
 from tasks.moves import move
-from tasks.quarantine import held_back
+from tasks.quarantine import held_back, measures_again
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,17 @@ class SignedArtifact:
 
     @property
     def _state(self) -> ArtifactState:
-        held = self.composed.held_back
-        return ArtifactState.QUARANTINED if held else ArtifactState.PUBLISHED
+        # Of a search only what it chooses goes out, and it chooses when all are over.
+        kept = self.composed.held_back or self.build.search_id is not None
+        return ArtifactState.QUARANTINED if kept else ArtifactState.PUBLISHED
 
     def keep(self, session: Session, signer: StatementSigner, job: Job) -> str:
         """Write its rows and end its publish job; return a word for the log."""
         self._write(session, signer)
         self._end(session, job)
+        if measures_again(self.composed.report):
+            for row in (self.stages[Stage.BENCHMARK], job):
+                jobs.withdraw(session, row)
         return f"artifact_{self._state}"
 
     def _write(self, session: Session, signer: StatementSigner) -> None:
@@ -56,6 +60,7 @@ class SignedArtifact:
                 digest=manifest.digest,
                 state=self._state,
                 build_id=self.build.id,
+                search_id=self.build.search_id,
                 job_id=job.id,
                 target=job.target,
                 model_digest=self.build.model_digest,

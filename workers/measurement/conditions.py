@@ -11,7 +11,7 @@ from workers import hardware
 from workers.gpu.sampler import Sampler
 from workers.gpu.taken import Taken
 from workers.measurement import trusting
-from workers.measurement.trusting import Load, Spent
+from workers.measurement.trusting import Load, Spent, Spread
 
 Found = TypeVar("Found")
 ReadEnergy = Callable[[], int | None]
@@ -22,8 +22,7 @@ class Worked(Generic[Found]):
     """What a measurement found, and what of it speaks for or against it."""
 
     found: Found
-    spread: tuple[str, float] | None
-    """Of which times, and their coefficient of variation; None where that taints nothing."""
+    spread: Spread
     spent: Spent
 
 

@@ -21,8 +21,6 @@ MOST_COV = 0.025
 OF_THE_CARD = "NVML tells it of the whole card, not of a MIG instance"
 NOT_TOLD = "this device or driver does not tell it"
 SHARED = "a processor is shared with whatever else the machine runs"
-
-
 Spread = tuple[str, float] | None
 """Of which times, and their coefficient of variation; None where that taints nothing."""
 

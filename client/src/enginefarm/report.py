@@ -8,7 +8,7 @@ that were measured before schema 2, so look at whether ``cosine_worst`` is there
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
 ``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``; schema
-5 had no ``streams``.
+5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin and no ``streams``.
 """
 
 from __future__ import annotations
@@ -174,8 +174,10 @@ class BuildReport(_Data):
 
     @property
     def measurement_labels(self) -> list[str]:
-        """What the manifest warns of: :data:`TAINTED` if a latency cannot be relied on."""
-        return [TAINTED] if any(row.trust and row.trust.tainted for row in self.latency) else []
+        """What the manifest warns of: :data:`TAINTED` if a time cannot be relied on."""
+        beside = self.precision_verdict.speed if self.precision_verdict else []
+        records = [*(row.trust for row in self.latency), *(row.trust for row in beside)]
+        return [TAINTED] if any(trust and trust.tainted for trust in records) else []
 
 
 class GateVerdict(_Data):
@@ -188,3 +190,6 @@ class GateVerdict(_Data):
     met: bool
     missed_by: float | None = Field(default=None, description="How far it is from the bound.")
     reason: str | None = None
+    tainted: bool = Field(
+        default=False, description="Whether it is not met since the number cannot be relied on."
+    )

@@ -190,6 +190,9 @@ class BuildSummary(View):
     bumped_at: datetime | None = Field(
         default=None, description="When it was put before all others of the tenant."
     )
+    search: str | None = Field(
+        default=None, description="The search whose candidate it is: that decides what goes out."
+    )
 
 
 class BuildView(BuildSummary):
@@ -213,6 +216,10 @@ class TargetAvailability(View):
     compiles: list[str] = Field(description="Nodes that can build it.")
     measures: list[str] = Field(description="Nodes that can run it.")
     versions: list[str]
+    skus: list[str] = Field(
+        default=[],
+        description="GPUs it is built or run on, as a target names them; empty where none is.",
+    )
     in_this_version: bool = Field(
         default=True, description="Whether nodes of the farm's version have code for the backend."
     )
@@ -265,6 +272,10 @@ class ArtifactView(View):
     )
     engine_expired_at: datetime | None = Field(
         default=None, description="When a quarantined engine was removed, by the operator's rule."
+    )
+    search: str | None = Field(default=None, description="The search whose candidate it is.")
+    kept_back: str | None = Field(
+        default=None, description="Why its search has not let it out, if it is a candidate."
     )
 
 
