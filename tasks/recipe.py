@@ -28,7 +28,7 @@ PRECISION_RULES = 2
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 VERDICT_RULES = 2
 """Raised whenever a precision would get another verdict from the same measurements."""
-_SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
+_SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "streams"})
 MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 BESIDE_RULES = 2

@@ -42,6 +42,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    streams: options.Streams = None,
     trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
@@ -65,7 +66,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, space = _rewritten(option, fix, allow, precision)
+    more, space = _rewritten(_options(option, streams), fix, allow, precision)
     search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
     asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
@@ -144,14 +145,18 @@ def _circumstances(
     }
 
 
+def _options(option: list[str] | None, streams: str | None) -> list[str]:
+    return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
+
+
 def _rewritten(
-    option: list[str] | None, fix: list[str] | None, allow: list[str] | None, kind: str
+    option: list[str], fix: list[str] | None, allow: list[str] | None, kind: str
 ) -> tuple[dict[str, JsonValue], JsonValue]:
     """Return the options by stage and the precision, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
-    given = arguments.options(option or [])
+    given = arguments.options(option)
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
     if kind == AUTO:
