@@ -6,7 +6,7 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,9 @@ from sqlalchemy import Row
 from api.verdicts import verdict_of
 from enginefarm.errors import Failure
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildKind, JobState, Stage
-from enginefarm.target import NOT_IN_THIS_VERSION, Target
+from enginefarm.state import JobState, Stage
+from enginefarm.target import Target
+from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     AttemptView,
     BackendView,
@@ -30,12 +31,11 @@ from enginefarm.views import (
     ModelView,
     NodeView,
     ProgressView,
-    TargetAvailability,
     TargetView,
     TensorView,
-    TrustKey,
 )
 from storage import models as rows
+from storage.builds import kind_of
 from tasks.chains import engine_jobs, standing
 from tasks.lifecycle import target_state
 from tasks.results import findings_of, repairs_left_of, repairs_of
@@ -123,7 +123,7 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "priority": row.priority,
         "created_at": row.created_at,
         "finished_at": row.finished_at,
-        "kind": BuildKind.CHECK if row.spec.get("until") else BuildKind.BUILD,
+        "kind": kind_of(row),
         "bumped_at": row.bumped_at,
         "search": row.search_id,
     }
@@ -223,26 +223,6 @@ def node(row: rows.Node, running: list[str]) -> NodeView:
     )
 
 
-def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailability:
-    """Show which of ``nodes`` build and measure a target."""
-    compiles, measures, versions = [], [], set()
-    for each in nodes:
-        for backend in each.description["backends"]:
-            if backend["name"] != target.backend:
-                continue
-            builds, runs = target.arch in backend["builds"], target.arch in backend["measures"]
-            compiles += [each.name] if builds else []
-            measures += [each.name] if runs else []
-            versions |= {backend["version"]} if builds or runs else set()
-    return TargetAvailability(
-        target=target,
-        compiles=sorted(compiles),
-        measures=sorted(measures),
-        versions=sorted(versions),
-        in_this_version=target.backend not in NOT_IN_THIS_VERSION,
-    )
-
-
 def trust_key(row: rows.SigningKey) -> TrustKey:
     """Show a public key."""
     return TrustKey(
@@ -257,14 +237,8 @@ def trust_key(row: rows.SigningKey) -> TrustKey:
 
 def event(row: rows.Event, event_id: str) -> EventView:
     """Show an event of a build."""
-    return EventView(
-        id=event_id,
-        kind=row.kind,
-        build=row.build_id,
-        job=row.job_id,
-        data=row.data,
-        at=row.created_at,
-    )
+    told: dict[str, Any] = {"kind": row.kind, "data": row.data, "at": row.created_at}
+    return EventView(id=event_id, build=row.build_id, job=row.job_id, **told)
 
 
 def _failure(data: dict[str, Any] | None) -> Failure | None:

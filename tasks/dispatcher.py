@@ -10,6 +10,8 @@ from celery import Celery
 from kombu.exceptions import OperationalError
 
 from enginefarm.errors import Unavailable
+from enginefarm.state import PRECISION_STAGES, Stage
+from enginefarm.target import Target
 from storage import backlog, nodes
 from storage.database import Session, now
 from storage.models import Build, Job, Outbox
@@ -19,8 +21,8 @@ from tasks.fault_points import reach
 from tasks.fleet import description_of
 from tasks.memory import room_of
 from tasks.messages import Ring
-from tasks.routing import needs_node_alone
-from tasks.schedule import Seat, Share, Spent, Use, Wish, choose
+from tasks.routing import needs_node_alone, serves
+from tasks.schedule import Announced, Seat, Share, Spent, Use, Wish, choose
 
 _log = structlog.get_logger()
 
@@ -59,6 +61,7 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
     rows = backlog.wishes(session, queues, policy.ageing_s) if queues else ()
     if not rows:
         return ()
+    able = _Able(session)
     wishes = [
         Wish(
             ring=row.ring,
@@ -70,15 +73,39 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
             bumped=row.bumped,
             alone=needs_node_alone(row.stage),
             memory_bytes=row.memory_bytes,
+            nodes=able.of(row.stage, row.target, row.version),
         )
         for row in rows
     ]
     since = now() - timedelta(seconds=policy.ring_again_s)
     announced = [
-        (queue, needs_node_alone(stage)) for queue, stage in backlog.announced(session, since)
+        Announced(
+            row.queue, needs_node_alone(row.stage), able.of(row.stage, row.target, row.version)
+        )
+        for row in backlog.announced(session, since)
     ]
     use = _use(session, {wish.tenant for wish in wishes}, policy)
     return choose(wishes, seats, announced, use, policy.ageing_s)
+
+
+class _Able:
+    """Which nodes can do a stage of a target that names more than its queue does."""
+
+    def __init__(self, session: Session) -> None:
+        self._nodes = {row.id: description_of(row) for row in nodes.live(session)}
+        self._known: dict[tuple[str, str, str | None], frozenset[str] | None] = {}
+
+    def of(self, stage: str, text: str, version: str | None) -> frozenset[str] | None:
+        asked = (stage, text, version)
+        if asked not in self._known:
+            self._known[asked] = self._find(Stage(stage), Target.parse(text), version)
+        return self._known[asked]
+
+    def _find(self, stage: Stage, target: Target, version: str | None) -> frozenset[str] | None:
+        if not target.refined or stage in PRECISION_STAGES:
+            return None
+        able = (id_ for id_, told in self._nodes.items() if serves(told, stage, target, version))
+        return frozenset(able)
 
 
 def _seats(session: Session) -> list[Seat]:

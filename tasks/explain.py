@@ -9,17 +9,17 @@ from typing import Any
 from enginefarm.finding import Finding
 from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from enginefarm.precision import PrecisionKind
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
 from tasks.measured import known_peaks, require_room
 from tasks.memory import Known, room_of
-from tasks.plan import LiveNode, TargetPlan, able
+from tasks.plan import LiveNode, TargetPlan, able, queue_now
 from tasks.recipe import key_of, recipe_for
 from tasks.results import Done, findings_of, made_of, repairs_of
-from tasks.routing import queue_for
 from tasks.twin import spec_of
 
 _ABSENT = "(absent)"
@@ -39,6 +39,8 @@ class Explainer:
     live: Sequence[LiveNode]
     explain: bool
     twin: PrecisionKind | None = None
+    data: list[Finding] | None = None
+    """What the stage found of the calibration data, once it is seen that it has run."""
     _done: dict[Stage, Done] | None = field(default_factory=dict)
     _its_twin: Explainer | None = None
     _findings: list[Finding] | None = None
@@ -76,7 +78,7 @@ class Explainer:
     def _stage(self, stage: Stage) -> PlannedJob:
         control = stage is Stage.PUBLISH
         target, version = self.plan.target, self.plan.version_of(stage, self.twin)
-        queue = None if control else queue_for(stage, target)
+        queue = None if control else queue_now(self.live, stage, target, version)
         nodes = [] if control or version is None else self._able(stage, version)
         if version is None or self._done is None:
             # The key of a later stage exists only once the model and the engine do.
@@ -91,6 +93,8 @@ class Explainer:
         leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
         if stage is Stage.CHECK:
             self._look_at_check(key)
+        if known is not None and stage in PRECISION_STAGES and self.spec.precision.calibration:
+            self.data = _of_data(known.result or {})
         if known is not None:
             self._done[stage] = Done(key, known.result or {})
         elif stage is not Stage.CHECK:
@@ -144,6 +148,11 @@ class Explainer:
             nearest_job=best.id,
             differences=differences(recipe, best.recipe or {}),
         )
+
+
+def _of_data(result: dict[str, Any]) -> list[Finding]:
+    """Return what the stage that calibrates found of its data."""
+    return PrecisionReport.model_validate(result["facts"]["precision"]).findings
 
 
 def _outcome(known: Job | None, leader: Job | None, *, waits: bool) -> str:

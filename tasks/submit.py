@@ -8,11 +8,13 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
+from enginefarm.finding import Finding
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles, measured_at
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.tensor import StoredArray
 from enginefarm.views import (
     TensorView,
 )
@@ -22,6 +24,9 @@ from storage.ids import new_id
 from storage.models import Build, Job, Model
 from tasks import quotas
 from tasks.admission import check_fixed, check_spec
+from tasks.calibration import Feed, findings
+from tasks.comparing.begin import admit_compared
+from tasks.comparing.plan import plan_for
 from tasks.datasets import check_against, check_within
 from tasks.explain import Explainer
 from tasks.farm import Policy
@@ -59,10 +64,31 @@ def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = F
     live = live_nodes(session)
     plans = [plan_target(spec, target, live) for target in spec.targets]
     refuse_short(session, tenant_id, spec, plans, live)
-    targets = [
-        Explainer(session, tenant_id, spec, model, row, live, explain).target() for row in plans
-    ]
-    return PlanView(model=spec.model, targets=targets)
+    walks = [Explainer(session, tenant_id, spec, model, row, live, explain) for row in plans]
+    targets = [walk.target() for walk in walks]
+    known = next((walk.data for walk in walks if walk.data is not None), None)
+    calibration = known if known is not None else _of_calibration(session, tenant_id, spec, model)
+    return PlanView(model=spec.model, targets=targets, calibration=calibration)
+
+
+def _of_calibration(
+    session: Session, tenant_id: str, spec: BuildSpec, model: Model
+) -> list[Finding] | None:
+    """Return what is known of the calibration data before a stage reads it."""
+    if spec.precision.calibration is None:
+        return None
+    arrays, held_out = (
+        None
+        if digest is None
+        else [
+            StoredArray.model_validate(row)
+            for row in catalogue.get_dataset(session, tenant_id, digest).arrays
+        ]
+        for digest in (spec.precision.calibration, spec.evaluation)
+    )
+    declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
+    feed = Feed(with_fixed(declared, spec.options.repair.fix_inputs), spec.profiles)
+    return findings(feed, arrays or [], held_out, spec.precision.samples)
 
 
 def submit(
@@ -124,7 +150,7 @@ def _start_all(
     """Make the jobs of every target and start the first of each; return them all."""
     ground = Ground(session, build)
     ground.spec, ground.model, ground.asking = spec, model, True
-    plans = [plan_target(spec, target, ground.live) for target in spec.targets]
+    plans = [plan_for(spec, target, ground.live) for target in spec.targets]
     refuse_short(session, build.tenant_id, spec, plans, ground.live)
     session.add(build)
     events.add(session, build, "build", {"state": str(build.state)})
@@ -144,6 +170,8 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
         NotFound: unknown model, dataset, or artifact that a gate names.
         InvalidProfile, InvalidDataset, InvalidRequest: they do not fit.
     """
+    if spec.compare is not None:
+        return admit_compared(session, tenant_id, spec, spec.compare)
     model = catalogue.get_model(session, tenant_id, spec.model)
     declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
     made = [TensorView.model_validate(row) for row in model.interface["outputs"]]

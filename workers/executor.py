@@ -30,7 +30,7 @@ from tasks.messages import (
     OutputFile,
     Progress,
 )
-from workers import ends, hardware, offering, sandbox, transfer, verdict
+from workers import alone, ends, hardware, offering, sandbox, transfer, verdict
 from workers.childjob import (
     JOB_FILE,
     RESULT_FILE,
@@ -111,9 +111,9 @@ class _Attempt:
         self._job = assignment
         self._log = JobLog(workshop.job_log_bytes)
         self._lease = Lease(workshop.api, assignment, self._log)
-        limits = assignment.limits
-        memory = limits.memory_bytes or workshop.job_memory_bytes
-        self._limits = sandbox.Limits(limits.running_s, limits.silent_s, memory)
+        told = assignment.limits
+        memory = told.memory_bytes or workshop.job_memory_bytes
+        self._limits = sandbox.Limits(told.running_s, told.silent_s, memory)
 
     def carry_out(self) -> str:
         try:
@@ -157,9 +157,9 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        arch = self._job.target.arch if self._job.stage == "benchmark" else "cpu"
-        found = machine.describe(self._shop.devices, arch, load_before, end.result.device_uuid)
-        return replace(end, machine=found)
+        uuid = end.result.device_uuid
+        target = machine.target_on_device(self._job.stage, self._job.target, uuid)
+        return replace(end, machine=machine.describe(self._shop.devices, target, load_before, uuid))
 
     def _road(self, scratch: Path) -> offering.NodeRoad:
         job, shop, said, stop = self._job, self._shop, self._log, self._stop
@@ -216,12 +216,13 @@ class _Attempt:
             words = self._log.render().decode(errors="replace")
             failure = verdict.with_last_words(failure, words)
             self._log.say(f"{failure.message} {failure.why} {failure.fix}")
-            return _End(JobState.FAILED, failure=failure)
-        result = ChildResult.model_validate_json(path.read_bytes())
-        if result.failure is not None:
-            self._log.say(f"{result.failure.message} {result.failure.why}")
-            return _End(JobState.FAILED, tuple(result.outputs), result, result.failure)
-        return _End(JobState.SUCCEEDED, tuple(result.outputs), result)
+            result = alone.measured(scratch, failure)
+        else:
+            result = ChildResult.model_validate_json(path.read_bytes())
+            if result.failure is not None:
+                self._log.say(f"{result.failure.message} {result.failure.why}")
+        state = JobState.SUCCEEDED if result.failure is None else JobState.FAILED
+        return _End(state, tuple(result.outputs), result, result.failure)
 
     def _stop(self) -> str | None:
         return self._lease.stop_reason

@@ -63,7 +63,7 @@ def expire(session: Session, made: Iterable[Job]) -> None:
     digests: set[str] = set()
     tenants: set[str] = set()
     for job in made:
-        digests |= {file["digest"] for file in _outputs(job)}
+        digests |= {file["digest"] for file in outputs(job)}
         job.result_expired_at = now()
         job.withdrawn_at = job.withdrawn_at or now()
         tenants.add(job.tenant_id)
@@ -118,13 +118,14 @@ def _made_by(session: Session, build_id: str) -> list[Job]:
 
 def _is_out(session: Session, job: Job) -> bool:
     """Tell whether an artifact has what a job made, or a published target took it."""
-    digests = [file["digest"] for file in _outputs(job)]
+    digests = [file["digest"] for file in outputs(job)]
     publish, taker = aliased(Job), aliased(Job)
     named = exists().where(
         ArtifactFile.tenant_id == job.tenant_id, ArtifactFile.blob_digest.in_(digests)
     )
     taken = exists().where(
         taker.cached_from == job.id,
+        taker.twin.is_(None),
         publish.build_id == taker.build_id,
         publish.target == taker.target,
         _let_out(publish),
@@ -151,10 +152,11 @@ def _thing(session: Session, row: Row[*tuple[Any, ...]]) -> Thing:
         since=row.finished_at,
     )
     made = [job for job in _made_by(session, row.id) if not _is_out(session, job)]
-    size = sum(file["size"] for job in made for file in _outputs(job))
+    size = sum(file["size"] for job in made for file in outputs(job))
     return replace(with_builds(session, thing, users_of(session, row.id)), size=size)
 
 
-def _outputs(job: Job) -> list[dict[str, Any]]:
+def outputs(job: Job) -> list[dict[str, Any]]:
+    """Return the files that a job has made, as its row names them."""
     found: list[dict[str, Any]] = (job.result or {}).get("outputs", [])
     return found

@@ -87,6 +87,15 @@ class Job(Base):
             postgresql_where=text("state = 'succeeded' AND result_expired_at IS NULL"),
         ),
         Index(
+            "ix_jobs_kept_twins",
+            "finished_at",
+            "id",
+            postgresql_where=text(
+                "twin IS NOT NULL AND state = 'succeeded' AND cached_from IS NULL"
+                " AND result_expired_at IS NULL"
+            ),
+        ),
+        Index(
             "uq_jobs_live_key",
             "tenant_id",
             "key",

@@ -110,7 +110,7 @@ def _missed(outcome: Outcome) -> str:
 
 def _seen(row: GateVerdict) -> str:
     if row.value is not None:
-        return f"{row.value:.6g}"
+        return f"{row.value:.6g}" + (f" ({row.reason})" if row.tainted else "")
     return f"not known ({row.reason})" if row.reason else "not known"
 
 

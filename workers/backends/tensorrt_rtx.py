@@ -72,24 +72,27 @@ class TensorRTRTX:
         return self._compiler.check(source)
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
-        """Build for one architecture, which need not be this machine's."""
-        capability = self._capability(source.target.arch)
-        if capability is None:
+        """Build one file for every architecture of the target; this machine's need not be among."""
+        archs = source.target.archs
+        capabilities = [self._capability(arch) for arch in archs]
+        unknown = [arch for arch, found in zip(archs, capabilities, strict=True) if found is None]
+        if unknown:
             raise JobFailed(
-                f"{LABEL} {self._compiler.version} cannot build for {source.target.arch}.",
+                f"{LABEL} {self._compiler.version} cannot build for {', '.join(unknown)}.",
                 blame=Blame.NODE,
                 code="unsupported_architecture",
             )
 
         def aim(config: Any) -> bool:  # noqa: ANN401 - the runtime's class
-            config.num_compute_capabilities = 1
-            return bool(config.set_compute_capability(capability, 0))
+            config.num_compute_capabilities = len(capabilities)
+            taken = [config.set_compute_capability(row, n) for n, row in enumerate(capabilities)]
+            return all(taken) and config.num_compute_capabilities == len(capabilities)
 
         return self._compiler.compile(source, out, progress, aim)
 
     def load(self, engine: Path, target: Target, threads: int) -> Runner:
         """Refuse: engines are built here, but nothing here runs them yet."""
-        raise self._compiler.not_measurable(engine, target.arch, threads)
+        raise self._compiler.not_measurable(engine, target, threads)
 
     def _capability(self, arch: str) -> Any:  # noqa: ANN401 - the runtime's enum
         kinds = self._compiler.trt.ComputeCapability

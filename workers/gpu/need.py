@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from enginefarm.errors import JobFailed
+from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from tasks.messages import DEVICE_BUSY, Device
@@ -56,8 +57,8 @@ def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuR
     gpus = [row for row in devices if row.uuid is not None]
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
-    fitting = [row for row in gpus if row.arch == target.arch]
-    if not fitting and stage is not Stage.BENCHMARK:
+    fitting = [row for row in gpus if is_for(row, target)]
+    if not fitting and stage is not Stage.BENCHMARK and target.sku is None:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
     if fitting and not well:
@@ -76,3 +77,8 @@ def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuR
         wait_s=rules.wait_s,
         times=rules.times,
     )
+
+
+def is_for(device: Device, target: Target) -> bool:
+    """Tell whether a target names a device's architecture, and no SKU but its own."""
+    return device.arch in target.archs and target.sku in {None, sku_of(device.name)}

@@ -17,6 +17,7 @@ from workers.measurement.comparison import run_failure
 from workers.measurement.conditions import Conditions, ReadEnergy, Worked
 from workers.measurement.device import OnDevice, host_bound, open_on_device, time_on_device
 from workers.measurement.request import Request
+from workers.measurement.streams import Swept, sweep_streams
 from workers.measurement.timing import measure
 from workers.measurement.trusting import Spent
 
@@ -95,16 +96,21 @@ def latency_at(place: Place, request: Request, loaded: Loaded, sink: ProgressSin
     except Exception as error:
         raise run_failure(request, feeds, error) from error
     ready = open_on_device(loaded.engine, feeds, cuda_graph=request.options.cuda_graph)
-    times = 0
-    while True:
-        row, trust = loaded.conditions.watch(
-            lambda energy: _measured(request, loaded, feeds, (ready, energy), sink)
-        )
-        times += 1
-        if not trust.tainted or times >= loaded.conditions.times:
-            break
-    trust = trust.model_copy(update={"times_measured": times})
-    return row.model_copy(update={"trust": trust, "swept": place.swept})
+    row, trust = loaded.conditions.until_quiet(
+        lambda energy: _measured(request, loaded, feeds, (ready, energy), sink)
+    )
+    swept = Swept([])
+    if not place.swept:
+        ways = time.perf_counter, sink
+        swept = sweep_streams(loaded.engine, feeds, request.options, loaded.conditions, ways)
+    return row.model_copy(
+        update={
+            "trust": trust,
+            "swept": place.swept,
+            "streams": swept.rows,
+            "streams_reason": swept.reason,
+        }
+    )
 
 
 def _measured(

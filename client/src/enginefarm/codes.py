@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from enginefarm.client_codes import CLIENT_CODES
+from enginefarm.comparison_codes import COMPARISON_CODES
 from enginefarm.device_codes import DEVICE_CODES
 from enginefarm.finding_codes import FINDING_CODES
 from enginefarm.gate_codes import GATE_CODES
@@ -16,6 +17,7 @@ from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
 _CODES: dict[str, str] = {
+    "architectures_refused": "The target names architectures that no one file can be for.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
@@ -27,7 +29,7 @@ _CODES: dict[str, str] = {
     "bad_file_name": "The name of a file is no plain name, or one that the farm uses itself.",
     "benchmark_window": "The shortest benchmark is longer than the longest.",
     "blob_corrupt": "The bucket holds other bytes than the digest says.",
-    "blob_expired": "The engine of a quarantined artifact was removed by the operator's rule.",
+    "blob_expired": "A quarantined engine, or a twin's, was removed by the operator's rule.",
     "blob_lost": "The bucket no longer has a blob that rows refer to.",
     "blob_missing": "The bucket lacks a blob that was said to be there.",
     "blob_not_published": "No published artifact has this blob, and the key may only deploy.",
@@ -181,6 +183,7 @@ _CODES: dict[str, str] = {
     "passes_differ": "The node has other repairs than the job names, or other versions of them.",
     "payload_type_wrong": "The attestation holds something else than a statement.",
     "pending_too_long": "No node took the job in time.",
+    "portability_refused": "The engine cannot be portable in the way that is asked for.",
     "precondition_failed": "The blob does not have the ETag that was named.",
     "predicate_type_wrong": "The signed statement is not a build's provenance.",
     "process_ended": "A process of the local farm ended.",
@@ -225,6 +228,7 @@ _CODES: dict[str, str] = {
     "signing_key_revoked": "The signing key was revoked.",
     "signing_key_unfit": "The signing key cannot be used.",
     "silent_limit": "The job said nothing for longer than it may.",
+    "sku_refused": "The target names a SKU that it cannot name.",
     "stage_error": "The job stopped on an error that nobody expected.",
     "stage_unknown": "The node does not know the stage.",
     "statement_invalid": "The signed statement cannot be read.",
@@ -283,7 +287,10 @@ _CODES: dict[str, str] = {
     "workspace_too_small": "No implementation of a step fits, mostly for lack of workspace.",
 }
 
-_PARTS = (CLIENT_CODES, DEVICE_CODES, FINDING_CODES, GATE_CODES, PRECISION_CODES, UPLOAD_CODES)
+_PARTS = (
+    *(CLIENT_CODES, COMPARISON_CODES, DEVICE_CODES, FINDING_CODES, GATE_CODES),
+    *(PRECISION_CODES, UPLOAD_CODES),
+)
 CODES: Final[dict[str, str]] = dict(
     sorted(row for part in (_CODES, *_PARTS) for row in part.items())
 )

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from enginefarm.compared import Compared
 from enginefarm.compile_options import (
     CompileOptions as CompileOptions,  # noqa: PLC0414 - a part of a spec
 )
@@ -75,6 +76,9 @@ class BenchmarkOptions(_Strict):
     )
     shapes: Annotated[list[dict[Name, list[Dim]]], Field(max_length=16)] = Field(
         default=[], description="Measure at these shapes, and not at the opt of each profile."
+    )
+    streams: Annotated[list[Annotated[Whole, Field(ge=1, le=64)]], Field(max_length=16)] = Field(
+        default=[], description="Also measure with so many runs at a time, each in its own thread."
     )
 
 
@@ -206,6 +210,9 @@ class BuildSpec(_Strict):
     until: Stage | None = Field(
         default=None,
         description="check: stop before anything is built, and only say what is wrong.",
+    )
+    compare: Compared | None = Field(
+        default=None, description="Of a comparison, which POST /v1/comparisons asks for."
     )
 
     @field_validator("until")

@@ -214,6 +214,10 @@ class TargetAvailability(View):
     compiles: list[str] = Field(description="Nodes that can build it.")
     measures: list[str] = Field(description="Nodes that can run it.")
     versions: list[str]
+    skus: list[str] = Field(
+        default=[],
+        description="GPUs it is built or run on, as a target names them; empty where none is.",
+    )
     in_this_version: bool = Field(
         default=True, description="Whether nodes of the farm's version have code for the backend."
     )
@@ -268,23 +272,6 @@ class ArtifactView(View):
         default=None, description="When a quarantined engine was removed, by the operator's rule."
     )
     kept_back: str | None = Field(default=None, description="Why its search has not let it out.")
-
-
-class TrustKey(View):
-    """A public key and what it may sign for."""
-
-    keyid: str
-    public_key: str = Field(description="PEM, SubjectPublicKeyInfo.")
-    builders: list[str]
-    not_before: datetime
-    not_after: datetime | None = None
-    revoked_at: datetime | None = None
-
-
-class TrustView(View):
-    """The farm's public keys."""
-
-    keys: list[TrustKey]
 
 
 class EventView(View):

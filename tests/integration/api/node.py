@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from tasks.messages import (
 )
 from tasks.routing import NODE_STAGES
 from tests.integration.api.served import TOKEN, Served
+from tests.integration.tasks.fake_facts import compared_facts
 
 ENGINE = b"an engine of a few bytes"
 VERSION = "1.32.0"
@@ -46,7 +48,9 @@ def description(*backends: BackendDescription) -> NodeDescription:
             )
         ],
         stages=list(NODE_STAGES),
+        reads_refined_targets=True,
         farm_version="0.1.0",
+        compares=True,
     )
 
 
@@ -55,11 +59,15 @@ def enrol(
     name: str = "node-1",
     *backends: BackendDescription,
     previous: Node | None = None,
+    devices: Sequence[Device] | None = None,
 ) -> Node:
     """Join the farm, or come back as the node that was ``previous``."""
+    said = description(*backends).model_dump(mode="json")
+    if devices is not None:
+        said["devices"] = [device.model_dump(mode="json") for device in devices]
     message = {
         "name": name,
-        "description": description(*backends).model_dump(mode="json"),
+        "description": said,
         "previous": previous.enrolled.credential if previous else None,
     }
     with api.with_text(TOKEN) as client:
@@ -144,7 +152,7 @@ class Node:
             work,
             state="succeeded",
             outputs=outputs,
-            facts=facts(work.stage),
+            facts=compared_facts(1.5) if "compare" in work.recipe else facts(work.stage),
             log=log,
             machine=_MACHINE,
         )

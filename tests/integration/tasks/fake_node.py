@@ -28,6 +28,7 @@ from tasks.messages import (
     BackendDescription,
     ClaimReply,
     ClaimRequest,
+    Device,
     EnrolRequest,
     FinishRequest,
     LeaseBeat,
@@ -45,9 +46,11 @@ from tests.integration.tasks.fake_facts import (
     LATENCY,
     VERSION,
     accuracy,
+    compared_facts,
     paired_facts,
     precision_facts,
     repair_facts,
+    trust,
 )
 
 ALREADY_THERE = 412
@@ -71,7 +74,9 @@ def description(*backends: BackendDescription, slots: int = 1) -> NodeDescriptio
         backends=list(backends),
         stages=list(NODE_STAGES),
         slots=slots,
+        reads_refined_targets=True,
         farm_version="0.1.0",
+        compares=True,
     )
 
 
@@ -89,9 +94,14 @@ class FakeNode:
     repaired: bytes | None = None
     precise: bytes = b"the model in another precision"
     labels: list[str] = field(default_factory=list)
+    tainted: list[str] = field(default_factory=list)
+    """What speaks against all times that it measures."""
     slots: int = 1
     memory_bytes: int = 1 << 34
     job_memory_bytes: int | None = None
+    gpus: list[str] = field(default_factory=list)
+    """The names of its GPUs, which are of the architecture sm_89; ``fault``: why all are out."""
+    fault: str | None = None
     took: Mapping[Stage, int] = field(default_factory=dict)
     node_id: str = ""
     credential: str | None = None
@@ -110,7 +120,9 @@ class FakeNode:
         self.node_id, self.credential = reply.node_id, reply.credential
 
     def described(self) -> NodeDescription:
-        told = {"memory_bytes": self.memory_bytes, "job_memory_bytes": self.job_memory_bytes}
+        gpus = [Device(arch="sm_89", name=name, fault=self.fault) for name in self.gpus]
+        memory = {"memory_bytes": self.memory_bytes, "job_memory_bytes": self.job_memory_bytes}
+        told = memory | {"devices": gpus}
         return description(*self.backends, slots=self.slots).model_copy(update=told)
 
     def alive(self, *, draining: bool = False, running: Sequence[Assignment] = ()) -> NodeBeatReply:
@@ -160,7 +172,7 @@ class FakeNode:
             lease_token=work.lease_token,
             state=JobState.SUCCEEDED,
             outputs=[file for file, _ in made],
-            facts=self.facts(work.stage, len(made[0][1]) if made else 0) | self.beside(work),
+            facts=self.found(work, len(made[0][1]) if made else 0),
             log=log[0] if upload else None,
             peak_memory_bytes=self.took.get(work.stage),
         )
@@ -208,9 +220,15 @@ class FakeNode:
             return [(_file("engine", "model.onnx", kind, data), data)]
         return []
 
+    def found(self, work: Assignment, size: int) -> dict[str, Any]:
+        """Return what the stage found; of two engines to compare, which is faster."""
+        if "compare" in work.recipe:
+            return compared_facts(self.speedup)
+        return self.facts(work.stage, size) | self.beside(work)
+
     def beside(self, work: Assignment) -> dict[str, Any]:
         """Return what it measured beside a twin, if one came with the job."""
-        return paired_facts(self.speedup) if "twin" in work.recipe else {}
+        return paired_facts(self.speedup, self.tainted) if "twin" in work.recipe else {}
 
     def facts(self, stage: Stage, size: int) -> dict[str, Any]:
         if stage is Stage.REPAIR:
@@ -222,7 +240,8 @@ class FakeNode:
         if stage is Stage.COMPILE:
             report = {"seconds": 1.5, "engine_bytes": size, "peak_memory_bytes": 1 << 20}
             return {"compile": report, "versions": {"onnxruntime": VERSION}}
-        return {"latency": [LATENCY], "accuracy": accuracy(self.cosine), "versions": {}}
+        latency = LATENCY | {"trust": trust(self.tainted)}
+        return {"latency": [latency], "accuracy": accuracy(self.cosine), "versions": {}}
 
 
 def _file(role: str, name: str, media_type: str, data: bytes) -> OutputFile:

@@ -29,7 +29,7 @@ from enginefarm.target import Target
 
 _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
 _BARE = re.compile(r"^[0-9a-fA-F]{64}$")
-_LISTS = frozenset({"benchmark.batches"})
+_LISTS = frozenset({"benchmark.batches", "benchmark.streams"})
 """Options that take several values, with commas between them."""
 _SHAPES = "benchmark.shapes"
 """The option that takes a shape for each input, as ``x=1x3x320x480,y=1x4``."""
@@ -88,14 +88,19 @@ def options(texts: Iterable[str]) -> dict[str, JsonValue]:
             raise refusal("--option", path, "compile.optimization_level=3")
         group = read.setdefault(stage, {})
         if isinstance(group, dict):
-            group[name] = _listed(value) if path in _LISTS else value
-        if isinstance(group, dict) and path == _SHAPES:
-            group[name] = [dict[str, JsonValue](shapes([str(value)]).items())]
+            group[name] = _shapes(value) if path == _SHAPES else _listed(value, path)
     return read
 
 
-def _listed(value: JsonValue) -> list[JsonValue]:
-    """Return ``1,2,4`` as a list; a single value is one, too."""
+def _shapes(value: JsonValue) -> list[JsonValue]:
+    """Return ``x=1x4,y=1x8`` as the one place that it is."""
+    return [{name: list[JsonValue](shape) for name, shape in shapes([str(value)]).items()}]
+
+
+def _listed(value: JsonValue, path: str) -> JsonValue:
+    """Return ``1,2,4`` as a list where the option takes one; a single value is one, too."""
+    if path not in _LISTS:
+        return value
     return [_scalar(part.strip()) for part in str(value).split(",")]
 
 

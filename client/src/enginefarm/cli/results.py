@@ -22,7 +22,7 @@ from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
-from enginefarm.state import ArtifactState, JobState, Stage
+from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict
 from enginefarm.views import ArtifactView, BuildView, TargetView
 
@@ -55,11 +55,13 @@ def result_table(farm: FarmClient, build: BuildView) -> Grid:
 
 def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     """Return what is to be said below the table: reasons, failures, and how to fetch."""
-    lines = []
+    compares = build.kind is BuildKind.COMPARISON
+    lines = [f"enginefarm comparisons show {build.id}"] if compares else []
     artifacts = _artifacts(farm, build)
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+            lines += _unjudged(target)
             lines += _left(build, target)
         lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
@@ -76,6 +78,16 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     if not artifacts and any(target.artifact for target in build.targets):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
+
+
+def _unjudged(target: TargetView) -> list[str]:
+    """Return why nothing is said of the precision of a target that has failed, if it asked for one.
+
+    Where it is infeasible, the failure itself says why.
+    """
+    if target.verdict is not None or target.artifact is not None or target.verdict_reason is None:
+        return []
+    return [f"{target.target}: precision has no verdict: {target.verdict_reason}"]
 
 
 def _left(build: BuildView, target: TargetView) -> list[str]:

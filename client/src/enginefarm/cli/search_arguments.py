@@ -62,7 +62,7 @@ def searched(
             fix="Leave out --dry-run and --explain, or bound it with --budget.",
         )
     return {
-        "require": gate_arguments.gates(require, "fail"),
+        "require": gate_arguments.gates(require, gate_arguments.Ifs()),
         "prefer": prefer,
         "space": {**space, "profiles": tried_profiles(profiles)}
         if isinstance(space, dict)

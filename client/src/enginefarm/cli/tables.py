@@ -9,6 +9,7 @@ from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
 from enginefarm.counted import counted
 from enginefarm.plan_views import PlannedJob, PlanView
+from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     BuildPage,
     BuildView,
@@ -17,7 +18,6 @@ from enginefarm.views import (
     ModelView,
     NodeView,
     TargetAvailability,
-    TrustKey,
 )
 
 
@@ -97,10 +97,12 @@ def _notes(node: NodeView) -> Iterator[str]:
 
 def targets_table(targets: Iterable[TargetAvailability]) -> Grid:
     """Return the targets."""
-    grid = _grid("target!", "versions~", "built by~", "measured by~")
+    grid = _grid("target!", "versions~", "built by~", "measured by~", "SKUs~")
     for target in targets:
         absent = NONE if target.in_this_version else "not in this version"
-        lists = (", ".join(each) or NONE for each in (target.compiles, target.measures))
+        lists = (
+            ", ".join(each) or NONE for each in (target.compiles, target.measures, target.skus)
+        )
         grid.add(str(target.target), ", ".join(target.versions) or absent, *lists)
     return grid
 
