@@ -68,9 +68,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     """Ask for engines of a model."""
     more, space = _rewritten(_options(option, streams), fix, allow, precision)
     search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
-    asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
+    asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
 
@@ -127,18 +126,22 @@ def _search(
     begin(farm, spec, way.key, as_json=way.as_json)
 
 
-def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
-    return {
+def _built(
+    target: list[str],
+    profile: list[str] | None,
+    more: dict[str, JsonValue],
+    trtexec: list[str] | None,
+) -> dict[str, JsonValue]:
+    named: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
     }
+    return trtexec_arguments.added(named | more, trtexec or [])
 
 
-def _circumstances(
-    labels: list[str], *, seed: int, priority: int, wait: str
-) -> dict[str, JsonValue]:
+def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict[str, JsonValue]:
     return {
-        "labels": dict[str, JsonValue](arguments.labels(labels)),
+        "labels": dict[str, JsonValue](arguments.labels(labels or [])),
         "seed": seed,
         "priority": priority,
         "wait_for_node": arguments.seconds(wait),
