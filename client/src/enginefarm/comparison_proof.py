@@ -15,7 +15,7 @@ from enginefarm.attestation import FETCH_AGAIN, read_body
 from enginefarm.comparison_report import ComparisonReport
 from enginefarm.errors import VerificationFailed
 from enginefarm.provenance import require_speaks_for, signed_payload
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 
 PREDICATE_TYPE = "https://enginefarm.invalid/predicates/comparison/v1"
 

@@ -7,7 +7,7 @@ import httpx
 from enginefarm.comparison_proof import verify_comparison
 from enginefarm.comparison_views import ComparisonPage, ComparisonView
 from enginefarm.state import Scope
-from enginefarm.views import TrustView
+from enginefarm.trust_views import TrustView
 from tests.integration.api.asked import run_to_the_end, submit, upload
 from tests.integration.api.made import onnx_model
 from tests.integration.api.node import Node, enrol

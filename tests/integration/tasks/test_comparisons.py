@@ -15,7 +15,7 @@ from enginefarm.comparison_report import ComparisonReport, ComparisonVerdict
 from enginefarm.errors import FarmError, InvalidRequest, NotFound, NotServed, VerificationFailed
 from enginefarm.provenance import verify_bundle
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 from storage import signing
 from storage.database import now
 from storage.models import Artifact, Attestation, Job, Model

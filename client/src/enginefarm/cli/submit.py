@@ -18,7 +18,16 @@ from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.precision_lines import precision_asked
 from enginefarm.cli.search import begin
-from enginefarm.cli.search_arguments import AUTO, asked_kind, searched, space_asked, valid_search
+from enginefarm.cli.search_arguments import (
+    AUTO,
+    Sought,
+    asked_kind,
+    not_planned,
+    require_none,
+    searched,
+    space_asked,
+    valid_search,
+)
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
@@ -54,7 +63,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     require: options.Required = None,
     prefer: options.Preferred = None,
     budget: options.Budget = None,
-    try_profile: options.TryProfiles = None,
+    tries: options.TryProfiles = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -67,12 +76,9 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, space = _rewritten(_options(option, streams), fix, allow, precision)
-    tried = try_profile or []
-    search = searched(space, require or [], budget, prefer, tried, plan=dry_run or explain)
-    asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
+    more, search = _asked(option, streams, fix, allow, precision, (require, budget, prefer, tries))
+    asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
 
@@ -105,6 +111,8 @@ def _send(
     files: _Files,
     way: _Way,
 ) -> None:
+    if search is not None and (way.dry_run or way.explain):
+        raise not_planned()
     _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, files.model, files.name, files.evaluation, settings_of(ctx).cache)
@@ -129,18 +137,22 @@ def _search(
     begin(farm, spec, way.key, as_json=way.as_json)
 
 
-def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
-    return {
+def _built(
+    target: list[str],
+    profile: list[str] | None,
+    more: dict[str, JsonValue],
+    trtexec: list[str] | None,
+) -> dict[str, JsonValue]:
+    named: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
     }
+    return trtexec_arguments.added(named | more, trtexec or [])
 
 
-def _circumstances(
-    labels: list[str], *, seed: int, priority: int, wait: str
-) -> dict[str, JsonValue]:
+def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict[str, JsonValue]:
     return {
-        "labels": dict[str, JsonValue](arguments.labels(labels)),
+        "labels": dict[str, JsonValue](arguments.labels(labels or [])),
         "seed": seed,
         "priority": priority,
         "wait_for_node": arguments.seconds(wait),
@@ -151,18 +163,24 @@ def _options(option: list[str] | None, streams: str | None) -> list[str]:
     return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
 
 
-def _rewritten(
-    option: list[str], fix: list[str] | None, allow: list[str] | None, kind: str
-) -> tuple[dict[str, JsonValue], JsonValue]:
-    """Return the options by stage and the precision, and the space of a search if one is asked for.
+def _asked(
+    option: list[str] | None,
+    streams: str | None,
+    fix: list[str] | None,
+    allow: list[str] | None,
+    kind: str,
+    sought: Sought,
+) -> tuple[dict[str, JsonValue], dict[str, JsonValue] | None]:
+    """Return the options by stage and the precision, and a search if one is asked for.
 
     What is finer stands among the options.
     """
-    given = arguments.options(option)
+    given = arguments.options(_options(option, streams))
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
     if kind == AUTO:
-        return rewritten, space_asked(finer)
+        return rewritten, searched(space_asked(finer), sought)
+    require_none(sought)
     return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None
 
 
