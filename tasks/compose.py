@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +35,13 @@ from enginefarm.report import (
 )
 from enginefarm.report_page import render
 from enginefarm.spec import BuildSpec, RepairMode
-from enginefarm.state import PRECISION_STAGES, Blame, Stage
+from enginefarm.state import PRECISION_STAGES, Blame, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
+from tasks import portability
 from tasks.beside import judged
 from tasks.engine_config import config_of
-from tasks.gates import Named, describe
+from tasks.gates import Named, applying, describe
 from tasks.results import engine_of, findings_of, layers_of, model_of
 from tasks.statement import Facts
 
@@ -80,14 +81,15 @@ def compose(
     stages: Mapping[Stage, Job],
     named: Named,
     twin: Mapping[Stage, Job] | None = None,
+    skus: Sequence[Job] = (),
 ) -> Composed:
     """Return the artifact that a target's finished stages make.
 
     ``named`` has the reports of the artifacts that gates hold it against; ``twin`` the stages of
-    the engine that it is measured against.
+    the engine that it is measured against; ``skus`` the benchmark of each SKU, if any were named.
     """
     compiled = stages[Stage.COMPILE]
-    report = judged(build, stages, twin or {}, _report(build, stages), named)
+    report = _judged(build, stages, named, twin or {}, skus)
     engine = _engine(compiled)
     config = config_of(build, model, stages, engine.name, report)
     made = [
@@ -104,6 +106,26 @@ def compose(
     return Composed(manifest, made, report, unmet)
 
 
+def _judged(
+    build: Build,
+    stages: Mapping[Stage, Job],
+    named: Named,
+    twin: Mapping[Stage, Job],
+    skus: Sequence[Job],
+) -> BuildReport:
+    def judge(job: Job | None, why: str | None, named: Named) -> BuildReport:
+        its = stages if job is None else {**stages, Stage.BENCHMARK: job}
+        report = _report(build, its)
+        report = report if why is None else report.model_copy(update={"reason": why})
+        return judged(build, its, twin, report, named)
+
+    if not skus:
+        return judge(None, None, named)
+    each = portability.on_each(skus, named, judge)
+    gates = applying(BuildSpec.model_validate(build.spec).gates, next(iter(each.values())))
+    return portability.together(each, gates, _machine(stages[Stage.COMPILE].result or {}))
+
+
 def _file(media_type: str, data: bytes, name: str | None = None) -> tuple[Descriptor, bytes]:
     told = {} if name is None else {TITLE: name}
     digest, size = digest_of(data), len(data)
@@ -117,12 +139,14 @@ def facts_of(
     origin: Job,
     builder_id: str,
     timing_cache: str | None = None,
+    skus: Sequence[Job] = (),
 ) -> Facts:
     """Return what the control plane knows of how an artifact was made.
 
     ``origin`` is the job that really compiled the engine: of an earlier build if the cache had it.
     """
-    compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
+    done = (row for row in skus if row.state is JobState.SUCCEEDED)
+    compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK) or next(done, None)
     spec = BuildSpec.model_validate(build.spec)
     target = Target.parse(compiled.target)
     applied, _ = _repair(stages.get(Stage.REPAIR))
@@ -148,6 +172,7 @@ def facts_of(
         timing_cache=timing_cache,
         worker=(compiled.result or {}).get("machine"),
         evaluation=spec.evaluation if measured is not None else None,
+        measure_on=[row.sku or "" for row in skus],
     )
 
 

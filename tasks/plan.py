@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from enginefarm.compile_options import first_version, unknown_to
 from enginefarm.errors import InvalidRequest
@@ -34,6 +35,14 @@ class LiveNode:
     description: NodeDescription
 
 
+class Step(NamedTuple):
+    """A stage of a target: of its twin, in that precision, or on one SKU."""
+
+    stage: Stage
+    twin: PrecisionKind | None = None
+    sku: str | None = None
+
+
 @dataclass(frozen=True)
 class TargetPlan:
     """How one target will be built.
@@ -41,7 +50,8 @@ class TargetPlan:
     ``version`` is None while no live node serves the target: then all stages are planned, and
     planned again when a node has come. ``tool_version`` is that of the tool that writes the model
     in the precision that is asked for. ``reason`` says why nothing is measured. ``twin`` is what
-    the engine is measured against, where it is in another precision.
+    the engine is measured against, where it is in another precision. ``skus`` are those that it is
+    measured on, if any are named.
     """
 
     target: Target
@@ -51,16 +61,18 @@ class TargetPlan:
     reason: str | None
     tool_version: str | None = None
     twin: Twin | None = None
+    skus: tuple[str, ...] = ()
 
     @property
-    def steps(self) -> list[tuple[Stage, PrecisionKind | None]]:
-        """Every stage in its order, and whether it is one of the twin, and in which precision."""
-        steps: list[tuple[Stage, PrecisionKind | None]] = []
+    def steps(self) -> list[Step]:
+        """Every stage in its order: those of the twin before the benchmark, one for each SKU."""
+        steps: list[Step] = []
         for stage in self.stages:
             if stage is Stage.BENCHMARK and self.twin is not None:
                 wanted = [row for row in self.twin.stages if row in {*self.stages, Stage.CAST}]
-                steps += [(row, self.twin.kind) for row in wanted]
-            steps.append((stage, None))
+                steps += [Step(row, self.twin.kind) for row in wanted]
+            skus = self.skus if stage is Stage.BENCHMARK else ()
+            steps += [Step(stage, sku=sku) for sku in skus] or [Step(stage)]
         return steps
 
     def version_of(self, stage: Stage, twin: PrecisionKind | None = None) -> str | None:
@@ -166,9 +178,11 @@ def able(
     target: Target,
     version: str | None,
     tool: PrecisionTool | None = None,
+    sku: str | None = None,
 ) -> list[str]:
-    """Return the names of the nodes that can do a stage for a target."""
-    return [node.name for node in nodes if serves(node.description, stage, target, version, tool)]
+    """Return the names of the nodes that can do a stage for a target, on a SKU if one is named."""
+    asked = (stage, target, version, tool, sku)
+    return [node.name for node in nodes if serves(node.description, *asked)]
 
 
 def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:

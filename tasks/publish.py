@@ -22,7 +22,7 @@ from storage.database import Session, now
 from storage.models import Artifact, Attestation, Build, Job, Model
 from storage.signing import StatementSigner
 from tasks import lease
-from tasks.chains import engine_jobs, twin_jobs
+from tasks.chains import engine_jobs, sku_jobs, twin_jobs
 from tasks.compose import Composed, compose, facts_of
 from tasks.conclude import conclude
 from tasks.farm import Farm
@@ -47,6 +47,7 @@ class _Work:
     model: Model
     stages: dict[Stage, Job]
     twin: dict[Stage, Job]
+    skus: list[Job]
     origin: Job
     attempt: int
     named: Named
@@ -73,7 +74,9 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
     reach("publish.taken")
     try:
         with renewed(farm, work.job.id, work.attempt):
-            composed = compose(work.build, work.model, work.stages, work.named, work.twin)
+            composed = compose(
+                work.build, work.model, work.stages, work.named, work.twin, work.skus
+            )
             bundle = _prepare(farm, signer, work, composed)
     except FarmError as error:
         _give_back(farm, work, error)
@@ -108,13 +111,14 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         its_jobs = [row for row in every if row.target == job.target]
         stages = {Stage(row.stage): row for row in engine_jobs(its_jobs)}
         twin = {Stage(row.stage): row for row in twin_jobs(its_jobs)}
+        skus = sku_jobs(its_jobs)
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
         compiled = stages[Stage.COMPILE]
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
         named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
         use = timing_caches.use_of(session, origin.id, origin.attempt)
         timings = use.digest if use is not None else None
-    return _Work(build, model, stages, twin, origin, job.attempt, named, timings)
+    return _Work(build, model, stages, twin, skus, origin, job.attempt, named, timings)
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -127,9 +131,8 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in composed.files])
     reach("publish.stored")
-    facts = facts_of(
-        work.build, work.model, work.stages, work.origin, signer.builder_id, work.timing_cache
-    )
+    rows = (work.build, work.model, work.stages, work.origin)
+    facts = facts_of(*rows, signer.builder_id, work.timing_cache, work.skus)
     return signer.sign(statement_for(manifest, facts))
 
 

@@ -46,6 +46,8 @@ class Made:
     twin: dict[str, Any] | None = None
     """The engine that this one is measured against."""
     twin_key: str | None = None
+    sku_keys: dict[str, str | None] | None = None
+    """The key of each SKU's measurement; None of one where the engine was not measured."""
 
 
 def key_of(recipe: dict[str, Any]) -> str:
@@ -60,8 +62,9 @@ def recipe_for(
     version: str,
     model: dict[str, Any],
     made: Made,
+    sku: str | None = None,
 ) -> dict[str, Any]:
-    """Return the recipe of a stage of a build on a target.
+    """Return the recipe of a stage of a build on a target; ``sku`` is the one to measure on.
 
     ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
     works on the newest model that an earlier one has written; what is measured is always compared
@@ -81,7 +84,7 @@ def recipe_for(
     if stage is Stage.REPAIR:
         return _repaired(spec, target) | built
     if stage is Stage.BENCHMARK:
-        return head | built | _measured(spec, made)
+        return head | ({} if sku is None else {"sku": sku}) | built | _measured(spec, made)
     if made.model is not None:
         built["model"] = made.model
         built["profiles"] = [_of_inputs(row, made.inputs) for row in built["profiles"]]
@@ -171,6 +174,7 @@ def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
         "repair_key": made.repair_key,
         "precision_key": made.precision_key,
         "twin_key": made.twin_key,
+        "sku_keys": made.sku_keys,
         "verdict": None if spec.precision.stage is None else _verdict(spec.precision),
     }
     return {name: key for name, key in before.items() if key is not None} | {

@@ -16,6 +16,7 @@ from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, safe_file_name
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
+from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from enginefarm.verdict_report import PairedRuns
@@ -177,8 +178,10 @@ def made_of(done: Mapping[Stage, Done], twin: Done | None = None) -> Made:
     )
 
 
-def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
-    """Refuse a result that the next stages could not use.
+def check_result(
+    stage: Stage, target: Target, result: dict[str, Any], sku: str | None = None
+) -> None:
+    """Refuse a result that the next stages could not use; ``sku`` was to be measured on.
 
     Raises:
         JobFailed: the node's fault (code ``result_invalid``).
@@ -188,7 +191,9 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
         _require(len(set(names)) == len(names), "two outputs have the same name")
         reserved = RESERVED_NAMES & {name.lower() for name in names}
         _require(not reserved, f"an output is called {min(reserved, default='')}")
-        _MACHINE.validate_python(result["machine"])
+        machine = _MACHINE.validate_python(result["machine"])
+        there = sku_of(machine.device) if machine is not None else "an unknown device"
+        _require(sku in {None, there}, f"it was measured on {there} instead of {sku}")
         if stage is Stage.REPAIR:
             _check_repair(result)
         elif stage in PRECISION_STAGES:

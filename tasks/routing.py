@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from enginefarm.precision import PrecisionTool
+from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import ARCHITECTURES, Target
 from tasks.messages import BackendDescription, NodeDescription
@@ -107,15 +108,24 @@ def _named(
     return None
 
 
+def skus_of(node: NodeDescription, arch: str) -> set[str]:
+    """Return the SKUs of a node's GPUs of an architecture that are well."""
+    return {sku_of(row.name) for row in node.devices if row.arch == arch and row.fault is None}
+
+
 def serves(
     node: NodeDescription,
     stage: Stage,
     target: Target,
     version: str | None = None,
     tool: PrecisionTool | None = None,
+    sku: str | None = None,
 ) -> bool:
-    """Tell whether a node can do ``stage`` for ``target``; ``tool`` makes its precision."""
-    if stage not in node.stages:
+    """Tell whether a node can do ``stage`` for ``target``; ``tool`` makes its precision.
+
+    ``sku`` is that of the GPU to do it on, where one is named.
+    """
+    if stage not in node.stages or (sku is not None and sku not in skus_of(node, target.arch)):
         return False
     return backend_for(node.backends, stage, target, version, tool) is not None
 

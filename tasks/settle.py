@@ -68,7 +68,7 @@ def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
     try:
         files = [(row["digest"], row["size"], row["media_type"]) for row in result["outputs"]]
         prove(farm, attempt, files)
-        check_result(Stage(job.stage), Target.parse(job.target), result)
+        check_result(Stage(job.stage), Target.parse(job.target), result, job.sku)
     except JobFailed as error:
         return error
     return None

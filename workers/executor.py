@@ -157,7 +157,7 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        arch = self._job.target.arch if self._job.stage == "benchmark" else "cpu"
+        arch = machine.arch_of(self._job.stage, self._job.target)
         found = machine.describe(self._shop.devices, arch, load_before, end.result.device_uuid)
         return replace(end, machine=found)
 
@@ -179,7 +179,7 @@ class _Attempt:
             out=out,
             room=room_of(self._job, devices, self._limits.memory_bytes),
             pythons=dict(self._shop.pythons),
-            device=need_of(stage, target, devices, self._shop.gpus),
+            device=need_of(stage, target, devices, self._shop.gpus, self._job.sku),
             timed=self._job.timing_cache is not None,
         )
         write_document(scratch / JOB_FILE, job)

@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from enginefarm.errors import JobFailed
+from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from tasks.messages import DEVICE_BUSY, Device
@@ -47,16 +48,25 @@ class GpuRules:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
-def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuRules) -> DeviceNeed:
-    """Return which devices would do for a stage of a target.
+def need_of(
+    stage: Stage,
+    target: Target,
+    devices: Sequence[Device],
+    rules: GpuRules,
+    sku: str | None = None,
+) -> DeviceNeed:
+    """Return which devices would do for a stage of a target, measured on ``sku`` if one is named.
 
     Raises:
-        JobFailed: those that would are out of service (code ``device_busy``).
+        JobFailed: those that would are out of service (code ``device_busy``), or there is none of
+            the SKU (``not_measurable_here``).
     """
     gpus = [row for row in devices if row.uuid is not None]
+    if sku is not None and not any(_is_a(row, target, sku) for row in gpus):
+        raise _no_such_gpu(target, sku, gpus)
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
-    fitting = [row for row in gpus if row.arch == target.arch]
+    fitting = [row for row in gpus if _is_a(row, target, sku)]
     if not fitting and stage is not Stage.BENCHMARK:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
@@ -75,4 +85,18 @@ def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuR
         lock_folder=rules.lock_folder,
         wait_s=rules.wait_s,
         times=rules.times,
+    )
+
+
+def _is_a(row: Device, target: Target, sku: str | None) -> bool:
+    return row.arch == target.arch and sku in {None, sku_of(row.name)}
+
+
+def _no_such_gpu(target: Target, sku: str, gpus: Sequence[Device]) -> JobFailed:
+    return JobFailed(
+        f"This node has no {target.arch} GPU {sku} to measure on.",
+        blame=Blame.NODE,
+        code="not_measurable_here",
+        why=f"It has: {', '.join(row.name for row in gpus) or 'none'}.",
+        fix="Start the node again, so that it tells the farm what it has.",
     )

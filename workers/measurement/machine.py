@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from enginefarm.report import Machine
+from enginefarm.state import Stage
+from enginefarm.target import BUILDS_ON_ITS_GPU, Target
 from tasks.messages import Device
 from workers import hardware
+
+
+def arch_of(stage: Stage, target: Target) -> str:
+    """Return the architecture of the device that a stage of a target works on."""
+    on_device = stage is Stage.COMPILE and target.backend in BUILDS_ON_ITS_GPU
+    return target.arch if on_device or stage is Stage.BENCHMARK else "cpu"
 
 
 def describe(

@@ -1,4 +1,4 @@
-"""Reports: repairs, precision, accuracy and latency as data, schema version 5.
+"""Reports: repairs, precision, accuracy and latency as data, schema version 6.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
@@ -7,7 +7,8 @@ Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A repor
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
-``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``.
+``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``;
+schema 5 had no ``portability``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from enginefarm.target import Target
 from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
 from enginefarm.verdict_report import VerdictReport
 
-REPORT_SCHEMA = 5
+REPORT_SCHEMA = 6
 
 
 class _Data(BaseModel):
@@ -47,6 +48,8 @@ TAINTED = "tainted_measurement"
 MAX_MOMENTS = 240
 MAX_KEPT_RUNS = 512
 MAX_FINDINGS = 100
+MAX_SKUS = 16
+UNMEASURED_SKU = "unmeasured_sku"
 
 
 class Machine(_Data):
@@ -127,6 +130,34 @@ class BuildRecipe(_Data):
     options: dict[str, JsonValue] = Field(default={}, description="Those that were asked for.")
 
 
+class SkuReport(_Data):
+    """The engine on one SKU of its architecture, measured and judged by itself."""
+
+    sku: str
+    reason: str | None = Field(default=None, description="Why it was not measured there.")
+    machine: Machine | None = None
+    latency: list[LatencyReport] = []
+    ratios: list[Annotated[float, Field(gt=0)] | None] = Field(
+        default=[],
+        description="Of each latency: its median to the one on the reference at the same shapes. "
+        "Above 1 the engine is slower here.",
+    )
+    accuracy: AccuracyReport | None = None
+    accuracy_reason: str | None = None
+    gates: list[GateVerdict] = []
+    precision_verdict: VerdictReport | None = None
+
+
+class PortabilityReport(_Data):
+    """One engine on several SKUs, in the order in which they were asked for."""
+
+    compiled_on: str | None = Field(
+        default=None, description="The SKU that it was built on; absent: it needed none."
+    )
+    reference: str = Field(description="The SKU whose numbers the report itself has.")
+    skus: Annotated[list[SkuReport], Field(max_length=MAX_SKUS)]
+
+
 class BuildReport(_Data):
     """The report attached to an artifact as ``report.json``."""
 
@@ -162,12 +193,24 @@ class BuildReport(_Data):
     )
     measure_machine: Machine | None = None
     versions: dict[str, str] = {}
-    gates: list[GateVerdict] = []
+    gates: list[GateVerdict] = Field(
+        default=[], description="Of several SKUs each gate's worst verdict."
+    )
+    portability: PortabilityReport | None = Field(
+        default=None, description="Absent where the build named no SKUs to measure on."
+    )
 
     @property
     def measurement_labels(self) -> list[str]:
-        """What the manifest warns of: :data:`TAINTED` if a latency cannot be relied on."""
-        return [TAINTED] if any(row.trust and row.trust.tainted for row in self.latency) else []
+        """What the manifest warns of.
+
+        :data:`TAINTED`: a latency cannot be relied on. :data:`UNMEASURED_SKU`: the engine was not
+        measured on each SKU that was asked for.
+        """
+        skus = [] if self.portability is None else self.portability.skus
+        every = [*self.latency, *(row for sku in skus for row in sku.latency)]
+        tainted = [TAINTED] if any(row.trust and row.trust.tainted for row in every) else []
+        return tainted + ([UNMEASURED_SKU] if any(row.reason for row in skus) else [])
 
 
 class GateVerdict(_Data):

@@ -50,6 +50,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     require: options.Required = None,
     prefer: options.Preferred = None,
     budget: options.Budget = None,
+    measure_on: options.MeasureOn = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -68,6 +69,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     asked = trtexec_arguments.added(asked | more, trtexec or [])
     asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
     asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
+    asked |= {"measure_on": list[JsonValue](measure_on or [])}
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
 
