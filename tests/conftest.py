@@ -125,14 +125,20 @@ def _database(postgres_url: str) -> Iterator[Database]:
 
 @pytest.fixture
 def database(_database: Database) -> Database:
-    """Return the database with every table empty."""
+    """Return the database with every table empty; to truncate them all takes ten times as long."""
     from sqlalchemy import text
 
     from storage.models import Base
 
-    names = ", ".join(f'"{table.name}"' for table in Base.metadata.sorted_tables)
+    names = [table.name for table in Base.metadata.sorted_tables]
+    there = ", ".join(f'EXISTS (SELECT FROM "{name}")' for name in names)
     with _database.transaction() as session:
-        session.execute(text(f"TRUNCATE {names} RESTART IDENTITY CASCADE"))
+        # Without foreign keys to look at, in any order.
+        session.execute(text("SET LOCAL session_replication_role = replica"))
+        filled = session.execute(text(f"SELECT {there}")).one()
+        for name, has_rows in zip(names, filled, strict=True):
+            if has_rows:
+                session.execute(text(f'DELETE FROM "{name}"'))  # noqa: S608
     return _database
 
 

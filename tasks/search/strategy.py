@@ -96,7 +96,7 @@ def _wanted(
     ]
     bases.sort(key=lambda row: _nearness(row.outcome), reverse=True)
     if bases and not _accurate(bases[0].outcome):
-        yield from _with_layers_kept(spec, bases[0], tried)
+        yield from _with_layers_kept(bases[0], tried)
 
 
 def openers(spec: SearchSpec, kinds: Sequence[PrecisionKind]) -> Iterator[Proposal]:
@@ -179,13 +179,14 @@ def _nearness(outcome: Outcome | None) -> tuple[bool, float]:
     return outcome.accurate, -2.0 if outcome.cosine is None else outcome.cosine
 
 
-def _with_layers_kept(spec: SearchSpec, base: Tried, tried: Sequence[Tried]) -> Iterator[Proposal]:
+def _with_layers_kept(base: Tried, tried: Sequence[Tried]) -> Iterator[Proposal]:
     """Yield the best int8 with so many of its costliest layers left as they came."""
     assert base.outcome is not None  # noqa: S101 - whoever calls has looked
     room = _MOST_EXCLUDED - len(base.precision.exclude)
     # Names are the model's own: one that no build could exclude stays in int8.
     names = [name for name in map(glob.escape, base.outcome.layers) if _is_pattern(name)]
-    names = list(dict.fromkeys(names))[: min(room, spec.space.layers)]
+    # Past those that were tried come those by estimate; where all stay nothing is int8.
+    names = list(dict.fromkeys(names))[: min(room, len(base.outcome.layers) - 1)]
     known = {
         kept: found.outcome
         for kept in range(1, len(names) + 1)

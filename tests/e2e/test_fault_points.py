@@ -57,8 +57,14 @@ VERIFYING = [
     "verify.committed",
     "verify.cleared",
 ]
-SERVICES = ["valkey", "postgres", "seaweedfs", "api", "tasks", "workers"]
-PAIRS = [("postgres", "workers"), ("valkey", "tasks"), ("seaweedfs", "api")]
+PARTS = [
+    # Each part once; alone they take as long again, and are for the soak tests.
+    *[("postgres", "workers"), ("valkey", "tasks"), ("seaweedfs", "api")],
+    *(
+        pytest.param((name,), marks=pytest.mark.soak)
+        for name in ("valkey", "postgres", "seaweedfs", "api", "tasks", "workers")
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +180,7 @@ def kill(farm: RunningFarm, *names: str) -> None:
                 continue
 
 
-@pytest.mark.parametrize("names", [*((name,) for name in SERVICES), *PAIRS], ids="+".join)
+@pytest.mark.parametrize("names", PARTS, ids="+".join)
 def test_a_part_that_is_killed_in_the_middle_of_a_build_costs_time_only(
     farm: RunningFarm, names: tuple[str, ...]
 ) -> None:

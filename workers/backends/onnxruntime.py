@@ -212,6 +212,7 @@ def open_reference(model: Path) -> SessionRunner:
     """Open the original model on the CPU as it was written: no rewriting at all."""
     options = _session_options(0)
     options.graph_optimization_level = LEVELS[GraphOptimization.NONE]
+    options.log_severity_level = 3  # a wrongly declared output would be told at every sample
     target = Target(backend="onnxruntime", arch="cpu")
     return SessionRunner(_open(model, target, options), options.intra_op_num_threads)
 

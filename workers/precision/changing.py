@@ -20,6 +20,7 @@ from workers.precision.keeping import Ground, keep_what_must
 from workers.precision.quantizing import (
     LEAST_OPSET,
     already_quantized,
+    declare_as,
     excluded,
     quantize,
     quantized_nodes,
@@ -149,6 +150,8 @@ def raised(work: Work, least: int) -> onnx.ModelProto:
         return work.model
     try:
         newer: onnx.ModelProto = onnx.version_converter.convert_version(work.model, least)
+        declare_as(work.model.graph.input, newer.graph.input)
+        declare_as(work.model.graph.output, newer.graph.output)
         before, after = (opened(each, work.folder) for each in (work.model, newer))
         same = all(
             likeness(outputs_of(before, row), outputs_of(after, row)) >= _SAME for row in work.few

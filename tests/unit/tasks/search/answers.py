@@ -17,7 +17,7 @@ from tasks.search.strategy import Step, Tried, next_step
 DATA = "sha256:" + "1" * 64
 ARTIFACT = "sha256:" + "a" * 64
 MODEL = "sha256:" + "b" * 64
-LAYERS = [f"layer-{n}" for n in range(24)]
+LAYERS = [f"layer-{n}" for n in range(40)]
 KINDS = (PrecisionKind.INT8, PrecisionKind.FP16, PrecisionKind.BF16)
 Answer = Callable[[Precision], Outcome]
 

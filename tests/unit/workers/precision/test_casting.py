@@ -191,6 +191,18 @@ def test_bf16_has_the_range_of_fp32_and_is_judged_on_a_cpu_that_has_no_bf16(tmp_
     assert constants_beyond(plan_cast(normalised(), BF16)) == {}
 
 
+def test_a_name_in_the_interface_that_a_newer_opset_would_know_as_a_number_stays_one(
+    tmp_path: Path,
+) -> None:
+    network = made.small_network()
+    network.graph.output[0].type.tensor_type.shape.dim[1].dim_param = "classes"
+    network.opset_import[0].version = 13
+    report(made.run(tmp_path, network, "bf16"))
+    now = onnx.load(str(tmp_path / "out" / "model.onnx"))
+    assert now.graph.output[0] == network.graph.output[0]
+    assert now.opset_import[0].version > 13
+
+
 def branching() -> onnx.ModelProto:
     """A branch that reads a tensor from around it."""
     then = helper.make_graph(
