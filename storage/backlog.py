@@ -28,7 +28,7 @@ from storage.database import Session, now
 from storage.models import Attempt, Build, Job, Outbox, Tenant
 
 EACH = 32
-"""How many jobs of each tenant, group and queue are looked at in one turn."""
+"""How many jobs of each tenant, group, queue, target and SKU are looked at in one turn."""
 _TURN = 0x72696E6773  # any number all dispatchers agree on: they take turns on this advisory lock
 
 
@@ -63,15 +63,22 @@ def busy(session: Session) -> dict[str, Busy]:
     return {node_id: Busy(count, alone) for node_id, count, alone in rows if node_id is not None}
 
 
-def announced(session: Session, since: datetime) -> list[tuple[str, str]]:
-    """Return queue and stage of the jobs whose ring went out since, and that nobody has yet."""
+def announced(session: Session, since: datetime) -> Sequence[Row[Any]]:
+    """Return the jobs whose ring went out since, and that nobody has yet.
+
+    Columns: queue, stage, target, version, sku.
+    """
     rung = exists().where(
         Outbox.job_id == Job.id, Outbox.attempt == Job.attempt, Outbox.sent_at >= since
     )
-    rows = session.execute(
-        select(Job.queue, Job.stage).where(Job.state == JobState.QUEUED, rung).order_by(Job.id)
-    )
-    return [(queue, stage) for queue, stage in rows if queue is not None]
+    version = Job.backend_version.label("version")
+    asked = (Job.queue, Job.stage, Job.target, version, Job.sku)
+    found: Sequence[Any] = session.execute(
+        select(*asked)
+        .where(Job.state == JobState.QUEUED, Job.queue.is_not(None), rung)
+        .order_by(Job.id)
+    ).all()
+    return found
 
 
 def group_of() -> ColumnElement[str]:
@@ -84,7 +91,8 @@ def _place_in_group(waited: ColumnElement[Any], ageing_s: float) -> ColumnElemen
     level = func.greatest(0, Job.priority - func.floor(waited / ageing_s))
     bumped = case((Build.bumped_at.is_not(None), 0), else_=1)
     return func.row_number().over(
-        partition_by=(Job.tenant_id, group_of(), Job.queue),
+        # Of each target: a queue's jobs for one SKU must not hide those that any node can do.
+        partition_by=(Job.tenant_id, group_of(), Job.queue, Job.target, Job.sku),
         order_by=(bumped, level, Build.created_at, Outbox.id),
     )
 
@@ -94,7 +102,8 @@ def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequ
 
     ``queues``: the most memory that a free node gives a job; who needs more is left out.
 
-    Columns: ring, queue, stage, tenant_id, grouped, priority, waited_s, bumped, memory_bytes.
+    Columns: ring, queue, stage, target, version, sku, tenant_id, grouped, priority, waited_s,
+    bumped, memory_bytes.
     """
     moment = now()
     fits = or_(Job.peak_bytes.is_(None), Job.peak_bytes <= case(queues, value=Job.queue))
@@ -106,6 +115,9 @@ def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequ
             Outbox.id.label("ring"),
             Job.queue,
             Job.stage,
+            Job.target,
+            Job.backend_version.label("version"),
+            Job.sku,
             Job.tenant_id,
             group_of().label("grouped"),
             Job.priority,

@@ -13,6 +13,7 @@ from enginefarm.errors import InvalidRequest
 from enginefarm.fixed import with_fixed
 from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
+from enginefarm.portable import check_portability
 from enginefarm.spec import BuildSpec, Gate, Metric
 from enginefarm.views import TensorView
 from tasks.readings import OF_METRIC, RELATIVE
@@ -41,13 +42,15 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
     """Refuse options, gates and synthetic inputs that cannot be right for this model.
 
     Raises:
-        InvalidRequest: ``option_unused``, ``benchmark_window``, ``batch_outside_profile``,
+        InvalidRequest: ``option_unused``, ``portability_refused``, ``benchmark_window``,
+            ``batch_outside_profile``,
             ``gate_bounds``, ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``,
             ``unknown_input``, ``unknown_output``, ``synthetic_unused``,
             ``metric_without_dataset``, ``gate_without_metric``, ``gate_against``,
             ``gate_without_precision``.
     """
     _check_options(spec)
+    check_portability(spec)
     _check_synthetic(spec, inputs)
     _check_metric(spec, outputs)
     for gate in spec.gates:

@@ -56,4 +56,7 @@ class NodeDescription(_Description):
     job_memory_bytes: Whole | None = Field(
         default=None, description="Most memory of one job; absent: all that the node has."
     )
+    reads_refined_targets: bool = Field(
+        default=False, description="Reads targets that name more than one architecture."
+    )
     farm_version: str

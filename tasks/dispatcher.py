@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from celery import Celery
 from kombu.exceptions import OperationalError
+from sqlalchemy import Row
 
 from enginefarm.errors import Unavailable
+from enginefarm.state import PRECISION_STAGES, Stage
+from enginefarm.target import Target
 from storage import backlog, nodes
 from storage.database import Session, now
 from storage.models import Build, Job, Outbox
@@ -19,10 +23,12 @@ from tasks.fault_points import reach
 from tasks.fleet import description_of
 from tasks.memory import room_of
 from tasks.messages import Ring
-from tasks.routing import needs_node_alone
-from tasks.schedule import Seat, Share, Spent, Use, Wish, choose
+from tasks.routing import needs_node_alone, serves
+from tasks.schedule import Announced, Seat, Share, Spent, Use, Wish, choose
 
 _log = structlog.get_logger()
+_Asked = tuple[str, str, str | None, str | None]
+"""Of a job: its stage, target, version and SKU."""
 
 
 def dispatch(farm: Farm, app: Celery) -> int:
@@ -59,6 +65,7 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
     rows = backlog.wishes(session, queues, policy.ageing_s) if queues else ()
     if not rows:
         return ()
+    able = _Able(session)
     wishes = [
         Wish(
             ring=row.ring,
@@ -70,15 +77,40 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
             bumped=row.bumped,
             alone=needs_node_alone(row.stage),
             memory_bytes=row.memory_bytes,
+            nodes=able.of(row),
         )
         for row in rows
     ]
     since = now() - timedelta(seconds=policy.ring_again_s)
     announced = [
-        (queue, needs_node_alone(stage)) for queue, stage in backlog.announced(session, since)
+        Announced(row.queue, needs_node_alone(row.stage), able.of(row))
+        for row in backlog.announced(session, since)
     ]
     use = _use(session, {wish.tenant for wish in wishes}, policy)
     return choose(wishes, seats, announced, use, policy.ageing_s)
+
+
+class _Able:
+    """Which nodes can do a job that names more than its queue does."""
+
+    def __init__(self, session: Session) -> None:
+        self._nodes = {row.id: description_of(row) for row in nodes.live(session)}
+        self._known: dict[_Asked, frozenset[str] | None] = {}
+
+    def of(self, row: Row[Any]) -> frozenset[str] | None:
+        asked = (row.stage, row.target, row.version, row.sku)
+        if asked not in self._known:
+            self._known[asked] = self._find(*asked)
+        return self._known[asked]
+
+    def _find(
+        self, stage: str, text: str, version: str | None, sku: str | None
+    ) -> frozenset[str] | None:
+        target = Target.parse(text)
+        if not (target.refined or sku) or stage in PRECISION_STAGES:
+            return None
+        asked = (Stage(stage), target, version, None, sku)
+        return frozenset(id_ for id_, told in self._nodes.items() if serves(told, *asked))
 
 
 def _seats(session: Session) -> list[Seat]:

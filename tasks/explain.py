@@ -16,10 +16,9 @@ from storage.database import Session
 from storage.models import Job, Model
 from tasks.measured import known_peaks, require_room
 from tasks.memory import Known, room_of
-from tasks.plan import LiveNode, TargetPlan, able
+from tasks.plan import LiveNode, TargetPlan, able, queue_now
 from tasks.recipe import key_of, recipe_for
 from tasks.results import Done, findings_of, made_of, repairs_of
-from tasks.routing import queue_for
 from tasks.twin import spec_of
 
 _ABSENT = "(absent)"
@@ -82,7 +81,7 @@ class Explainer:
     def _stage(self, stage: Stage, sku: str | None = None) -> PlannedJob:
         control = stage is Stage.PUBLISH
         target, version = self.plan.target, self.plan.version_of(stage, self.twin)
-        queue = None if control else queue_for(stage, target)
+        queue = None if control else queue_now(self.live, stage, target, version, sku)
         nodes = [] if control or version is None else self._able(stage, version, sku)
         if version is None or self._done is None:
             # The key of a later stage exists only once the model and the engine do.

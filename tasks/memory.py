@@ -12,6 +12,7 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import NotServed
+from enginefarm.portable import in_options
 from enginefarm.precision import PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BuildSpec
@@ -62,6 +63,7 @@ def likeness(stage: Stage, spec: BuildSpec, target: Target, version: str) -> str
     It is of the whole of what was asked for, less what is known to have no influence: so an option
     that is added later makes builds unlike instead of being overlooked.
     """
+    spec, target = in_options(spec, target)
     asked = spec.model_dump(mode="json", exclude=_NO_MATTER)
     asked["precision"] = {
         name: value for name, value in asked["precision"].items() if name not in _OF_VERDICTS

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from enginefarm.compile_options import first_version, unknown_to
 from enginefarm.errors import InvalidRequest
@@ -18,7 +17,16 @@ from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
-from tasks.routing import APART, PRECISION_TOOL, serves
+from tasks.routing import (
+    APART,
+    PRECISION_TOOL,
+    arch_of_sku,
+    measured_arch,
+    queue_for,
+    serves,
+    skus_of,
+)
+from tasks.steps import Step, steps_of
 from tasks.twin import Twin, twin_kind
 from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
 
@@ -33,14 +41,6 @@ class LiveNode:
 
     name: str
     description: NodeDescription
-
-
-class Step(NamedTuple):
-    """A stage of a target: of its twin, in that precision, or on one SKU."""
-
-    stage: Stage
-    twin: PrecisionKind | None = None
-    sku: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,7 @@ class TargetPlan:
     @property
     def steps(self) -> list[Step]:
         """Every stage in its order: those of the twin before the benchmark, one for each SKU."""
-        steps: list[Step] = []
-        for stage in self.stages:
-            if stage is Stage.BENCHMARK and self.twin is not None:
-                wanted = [row for row in self.twin.stages if row in {*self.stages, Stage.CAST}]
-                steps += [Step(row, self.twin.kind) for row in wanted]
-            skus = self.skus if stage is Stage.BENCHMARK else ()
-            steps += [Step(stage, sku=sku) for sku in skus] or [Step(stage)]
-        return steps
+        return steps_of(self.stages, self.twin, self.skus)
 
     def version_of(self, stage: Stage, twin: PrecisionKind | None = None) -> str | None:
         """Return the version that a stage's key names."""
@@ -103,8 +96,7 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         version = None
     if version is None:
         if spec.wait_for_node == 0:
-            present = {row.name for node in nodes for row in node.description.backends}
-            raise not_served(target, sorted(present))
+            raise not_served(target, [node.description for node in nodes])
         twin = _twin(spec, target, None)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
     _refuse_unknown_options(spec, target, version)
@@ -158,18 +150,23 @@ def wanted_stages(spec: BuildSpec) -> tuple[Stage, ...]:
 
 def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
     """Say why an engine will not be run here, from what the live nodes can do."""
-    having = [
+    having = {
         node.name
         for node in nodes
         for backend in node.description.backends
-        if backend.name == target.backend and target.arch in backend.measures
-    ]
+        for arch in target.archs
+        if backend.name == target.backend
+        and arch in backend.measures
+        and (target.sku is None or target.sku in skus_of(node.description, arch))
+    }
+    where = " or ".join(target.archs)
     if having:
         return (
-            f"not run: {', '.join(sorted(set(having)))} could run it on {target.arch}, but takes "
+            f"not run: {', '.join(sorted(having))} could run it on {where}, but takes "
             "no benchmark jobs, or has another backend version"
         )
-    return f"not run: no live node has a {target.arch} device with {target.backend}"
+    sku = f" {target.sku}" if target.sku else ""
+    return f"not run: no live node has a {where} device{sku} with {target.backend}"
 
 
 def able(
@@ -192,10 +189,34 @@ def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
         for node in nodes
         for backend in node.description.backends
         if backend.name == target.backend
-        and target.arch in backend.builds
-        and {Stage.CHECK, Stage.COMPILE} <= set(node.description.stages)
+        and all(
+            serves(node.description, stage, target, backend.version)
+            for stage in (Stage.CHECK, Stage.COMPILE)
+        )
     }
     return max(versions, key=_version_order, default=None)
+
+
+def measures_on(nodes: Sequence[LiveNode], target: Target, version: str | None) -> str | None:
+    """Return the first architecture of a target on which a live node measures its engine."""
+    found = {measured_arch(node.description, target, version) for node in nodes}
+    return next((arch for arch in target.archs if arch in found), None)
+
+
+def queue_now(
+    nodes: Sequence[LiveNode],
+    stage: Stage,
+    target: Target,
+    version: str | None,
+    sku: str | None = None,
+) -> str:
+    """Return the queue of a stage: of several architectures it is one that is measured now."""
+    if stage is not Stage.BENCHMARK or not target.beside:
+        return queue_for(stage, target)
+    if sku is not None:
+        found = (arch_of_sku(node.description, target, sku) for node in nodes)
+        return queue_for(stage, target, next(filter(None, found), None))
+    return queue_for(stage, target, measures_on(nodes, target, version))
 
 
 def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:

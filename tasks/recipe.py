@@ -11,6 +11,7 @@ from typing import Any
 
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
+from enginefarm.portable import in_options
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
@@ -70,9 +71,11 @@ def recipe_for(
     works on the newest model that an earlier one has written; what is measured is always compared
     with the original.
     """
-    head: dict[str, Any] = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
+    whole = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
-        return head | _published(spec, target, made)
+        return whole | _published(spec, target, made)
+    spec, target = in_options(spec, target)
+    head: dict[str, Any] = whole | {"target": str(target)}
     built: dict[str, Any] = {
         "backend_version": version,
         "model": model,

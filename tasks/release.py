@@ -22,10 +22,17 @@ from tasks.chains import all_measured, chain_of, is_past, none_measured, sku_job
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
-from tasks.plan import LiveNode, Step, able, newest_version, plan_target, waits_for_measure
+from tasks.plan import (
+    LiveNode,
+    able,
+    newest_version,
+    plan_target,
+    queue_now,
+    waits_for_measure,
+)
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
-from tasks.routing import queue_for
+from tasks.steps import Step
 from tasks.twin import spec_of
 
 
@@ -155,7 +162,8 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         return False
     ground.started[key] = job
     if alone:
-        enqueue(session, job, queue_for(stage, target), attempt=1)
+        queue = queue_now(ground.live, stage, target, job.backend_version, job.sku)
+        enqueue(session, job, queue, attempt=1)
     return False
 
 

@@ -1,9 +1,11 @@
 """Which queue a job goes to, and which queues a node serves. Pure.
 
 A queue is ``<stage>.<arch>``. The architecture alone routes; whether the node that hears the ring
-has the backend, in the version that the key names, is asked at the claim. What serves every target,
-a model in another precision, is made wherever its tool is: on any CPU with ONNX Runtime, which also
-judges it. A tool with an environment of its own, ModelOpt, stands among a node's backends.
+has the backend, in the version that the key names, and a GPU of the SKU, is asked at the claim, and
+before a ring goes out. What serves every target, a model in another precision, is made wherever its
+tool is: on any CPU with ONNX Runtime, which also judges it. A tool with an environment of its own,
+ModelOpt, stands among a node's backends. An engine for several architectures is built where all of
+them can be built for, and measured on the first of them that can be measured.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ PRECISION_TOOL = Target(backend="onnxruntime", arch="cpu")
 """What a node must build for to write models in another precision."""
 APART = frozenset({PrecisionTool.MODELOPT})
 """Tools that a node must have besides, each under its own name."""
+ON_ITS_SKU = frozenset({Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK})
+"""Stages that need the SKU which a target names: the others write models, on no GPU."""
 
 
 def made_with(stage: Stage, target: Target) -> Target:
@@ -42,9 +46,9 @@ def needs_node_alone(stage: str) -> bool:
     return stage == Stage.BENCHMARK
 
 
-def queue_for(stage: Stage, target: Target) -> str:
-    """Return the queue of a stage on a target."""
-    return f"{stage}.{made_with(stage, target).arch}"
+def queue_for(stage: Stage, target: Target, arch: str | None = None) -> str:
+    """Return the queue of a stage on a target; of several architectures, ``arch`` measures."""
+    return f"{stage}.{arch or made_with(stage, target).arch}"
 
 
 def all_queues() -> list[str]:
@@ -85,32 +89,52 @@ def backend_for(
 ) -> BackendDescription | None:
     """Return the backend that can do ``stage`` for ``target``, in ``version`` if one is named.
 
-    For a precision it is the one that ``version`` is of: that of the ``tool`` that makes it.
+    For a precision it is the one that ``version`` is of: that of the ``tool`` that makes it. On
+    which SKU is not asked here.
     """
     target = made_with(stage, target)
     if stage in PRECISION_STAGES and tool in APART:
         there = backend_for(backends, stage, target) is not None
-        return _named(backends, str(tool), stage, target.arch, version) if there else None
-    return _named(backends, target.backend, stage, target.arch, version)
+        return _named(backends, str(tool), stage, target, version) if there else None
+    return _named(backends, target.backend, stage, target, version)
 
 
 def _named(
     backends: Iterable[BackendDescription],
     name: str,
     stage: Stage,
-    arch: str,
+    target: Target,
     version: str | None,
 ) -> BackendDescription | None:
     for backend in backends:
-        able = backend.measures if stage is Stage.BENCHMARK else backend.builds
-        if backend.name == name and arch in able and version in {None, backend.version}:
+        able = _able(backend, stage, target)
+        if backend.name == name and able and version in {None, backend.version}:
             return backend
     return None
+
+
+def _able(backend: BackendDescription, stage: Stage, target: Target) -> bool:
+    if stage is Stage.BENCHMARK:
+        return not set(backend.measures).isdisjoint(target.archs)
+    return set(backend.builds).issuperset(target.archs)
+
+
+def measured_arch(node: NodeDescription, target: Target, version: str | None) -> str | None:
+    """Return the first architecture of a target that a node measures, if it measures one."""
+    if not serves(node, Stage.BENCHMARK, target, version):
+        return None
+    backend = backend_for(node.backends, Stage.BENCHMARK, target, version)
+    return next((arch for arch in target.archs if backend and arch in backend.measures), None)
 
 
 def skus_of(node: NodeDescription, arch: str) -> set[str]:
     """Return the SKUs of a node's GPUs of an architecture that are well."""
     return {sku_of(row.name) for row in node.devices if row.arch == arch and row.fault is None}
+
+
+def arch_of_sku(node: NodeDescription, target: Target, sku: str) -> str | None:
+    """Return the architecture of a target of which a node has a SKU that is well, if any."""
+    return next((arch for arch in target.archs if sku in skus_of(node, arch)), None)
 
 
 def serves(
@@ -123,9 +147,12 @@ def serves(
 ) -> bool:
     """Tell whether a node can do ``stage`` for ``target``; ``tool`` makes its precision.
 
-    ``sku`` is that of the GPU to do it on, where one is named.
+    ``sku`` is that of the GPU to do it on, where it is another than the target names, or none.
     """
-    if stage not in node.stages or (sku is not None and sku not in skus_of(node, target.arch)):
+    if stage not in node.stages or (target.refined and not node.reads_refined_targets):
+        return False
+    wanted = sku or target.sku
+    if wanted is not None and stage in ON_ITS_SKU and not arch_of_sku(node, target, wanted):
         return False
     return backend_for(node.backends, stage, target, version, tool) is not None
 

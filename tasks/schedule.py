@@ -39,6 +39,7 @@ class Wish:
     """A job that waits to be announced.
 
     ``waited_s``: since its build was asked for. ``memory_bytes``: what it is known to need.
+    ``nodes``: the only ones that can do it, if not all can that listen to its queue.
     """
 
     ring: int
@@ -50,6 +51,16 @@ class Wish:
     bumped: bool = False
     alone: bool = False
     memory_bytes: int = 0
+    nodes: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Announced:
+    """A job whose ring is out and not yet answered: it has its seat already."""
+
+    queue: str
+    alone: bool = False
+    nodes: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -81,18 +92,14 @@ class Use:
 def choose(
     wishes: Iterable[Wish],
     seats: Sequence[Seat],
-    announced: Iterable[tuple[str, bool]] = (),
+    announced: Iterable[Announced] = (),
     use: Use | None = None,
     ageing_s: float = 600.0,
 ) -> list[Wish]:
-    """Return the jobs to announce now, the first one first.
-
-    ``announced`` are the queues of the jobs whose ring is out and not yet answered, and whether
-    each needs a node to itself: they have their seats already.
-    """
+    """Return the jobs to announce now, the first one first."""
     room = _Room(seats)
-    for queue, alone in announced:
-        room.take(queue, alone=alone)
+    for row in announced:
+        room.take(row)
     ledger = _Ledger(use or Use(), ageing_s)
     waiting: dict[str, list[Wish]] = {}
     for wish in wishes:
@@ -105,7 +112,7 @@ def choose(
         if ledger.full(tenant):
             del waiting[tenant]
             continue
-        if room.take(wish.queue, alone=wish.alone, memory_bytes=wish.memory_bytes):
+        if room.take(wish):
             ledger.charge(wish)
             chosen.append(wish)
         elif wish.alone:
@@ -137,24 +144,24 @@ class _Room:
         return sum(self._free.values())
 
     def serves(self, wish: Wish) -> bool:
-        return bool(self._listening(wish.queue, wish.memory_bytes))
+        return bool(self._able(wish))
 
-    def take(self, queue: str, *, alone: bool, memory_bytes: int = 0) -> bool:
+    def take(self, job: Wish | Announced) -> bool:
         """Take a seat, the emptiest node's, so that work spreads; tell whether there was one."""
         able = [
             seat
-            for seat in self._listening(queue, memory_bytes)
-            if self._free[seat.node] == seat.slots or (self._free[seat.node] > 0 and not alone)
+            for seat in self._able(job)
+            if self._free[seat.node] == seat.slots or (self._free[seat.node] > 0 and not job.alone)
         ]
         if not able:
             return False
         best = max(able, key=lambda seat: self._free[seat.node] / seat.slots)
-        self._free[best.node] -= best.slots if alone else 1
+        self._free[best.node] -= best.slots if job.alone else 1
         return True
 
     def reserve(self, wish: Wish) -> None:
         """Let nobody else onto the node that will be empty soonest."""
-        candidates = self._listening(wish.queue, wish.memory_bytes)
+        candidates = self._able(wish)
         if candidates:
             best = max(candidates, key=lambda seat: self._free[seat.node] / seat.slots)
             self._free[best.node] = 0
@@ -162,14 +169,16 @@ class _Room:
     def may_take(self, wish: Wish, refused_or_placed: Wish) -> bool:
         """Tell whether a job is worth asking about after another one of its tenant."""
         return wish.queue != refused_or_placed.queue or any(
-            self._free[seat.node] > 0 for seat in self._listening(wish.queue, wish.memory_bytes)
+            self._free[seat.node] > 0 for seat in self._able(wish)
         )
 
-    def _listening(self, queue: str, memory_bytes: int) -> list[Seat]:
+    def _able(self, job: Wish | Announced) -> list[Seat]:
+        memory_bytes = job.memory_bytes if isinstance(job, Wish) else 0
         return [
             seat
             for seat in self._seats
-            if queue in seat.queues
+            if job.queue in seat.queues
+            and (job.nodes is None or seat.node in job.nodes)
             and (seat.memory_bytes is None or seat.memory_bytes >= memory_bytes)
         ]
 

@@ -36,7 +36,7 @@ def resolved(spec: BuildSpec, nodes: Sequence[LiveNode]) -> BuildSpec:
     """
     if not spec.measure_on:
         return spec
-    wanted = [row.arch for row in spec.targets if row.arch != "cpu"]
+    wanted = [arch for row in spec.targets for arch in row.archs if arch != "cpu"]
     if not wanted:
         raise _no_gpu()
     there = skus_by_arch(nodes)
@@ -57,7 +57,8 @@ def on_skus(spec: BuildSpec, plan: TargetPlan, nodes: Sequence[LiveNode]) -> Tar
     Raises:
         InvalidRequest: nobody can measure the target on one of them (``sku_not_measured``).
     """
-    there = skus_by_arch(nodes).get(plan.target.arch, set())
+    by_arch = skus_by_arch(nodes)
+    there = set().union(*(by_arch.get(arch, set()) for arch in plan.target.archs))
     skus = tuple(sku for sku in spec.measure_on if sku in there)
     if not skus or plan.version is None:
         return replace(plan, skus=skus)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from enginefarm.errors import NotServed
 from enginefarm.precision import Precision
 from enginefarm.state import Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
-from tasks.routing import APART, PRECISION_TOOL
+from tasks.messages import NodeDescription
+from tasks.routing import APART, PRECISION_TOOL, skus_of
 
 
 def not_in_this_version(target: Target) -> NotServed:
@@ -50,17 +52,49 @@ def nobody_makes(asked: Precision, stage: Stage) -> NotServed:
     )
 
 
-def not_served(target: Target, present: Sequence[str]) -> NotServed:
-    """Return the refusal of a target that no live node builds for; they have these backends."""
-    if target.backend not in present:
-        missing = f"no live node has the backend {target.backend}"
-    else:
-        missing = f"no live node's {target.backend} builds for {target.arch}"
+def not_served(target: Target, nodes: Sequence[NodeDescription]) -> NotServed:
+    """Return the refusal of a target that no live node builds for."""
+    present = sorted({row.name for node in nodes for row in node.backends})
+    missing, others = _missing(target, nodes, present), other_skus(target, nodes)
+    here = f"; live nodes build {', '.join(others)}" if others else ""
+    choice = f"Choose {' or '.join(others)}" if others else "Choose a target that GET /v1/targets"
+    context: dict[str, Any] = {"other_targets": others} if others else {}
     return NotServed(
         f"Nobody can build {target} now.",
-        why=f"{missing[0].upper()}{missing[1:]}; live backends: {', '.join(present) or 'none'}.",
-        fix="Choose a target that GET /v1/targets shows as served, start a node that has it, or "
+        why=f"{missing[0].upper()}{missing[1:]}; live backends: {', '.join(present) or 'none'}"
+        f"{here}.",
+        fix=f"{choice}{'' if others else ' shows as served'}, start a node that has it, or "
         "set wait_for_node to the seconds you are willing to wait.",
         target=str(target),
         missing=missing,
+        **context,
     )
+
+
+def _missing(target: Target, nodes: Sequence[NodeDescription], present: Sequence[str]) -> str:
+    if target.backend not in present:
+        return f"no live node has the backend {target.backend}"
+    able = [node for node in nodes if _builds(node, target.plain)]
+    where = " and ".join(target.archs)
+    if not able:
+        return f"no live node's {target.backend} builds for {where}"
+    if target.sku is not None and not any(target.sku in skus_of(row, target.arch) for row in able):
+        return f"no live node that builds {target.plain} has a GPU {target.sku}"
+    return f"no live node that builds {target.plain} is of a version that reads {target}"
+
+
+def _builds(node: NodeDescription, target: Target) -> bool:
+    return any(
+        row.name == target.backend and set(row.builds) >= set(target.archs) for row in node.backends
+    )
+
+
+def other_skus(target: Target, nodes: Sequence[NodeDescription]) -> list[str]:
+    """Return the targets of other SKUs, where a SKU is named, that live nodes build for."""
+    found = {
+        target.model_copy(update={"sku": sku})
+        for node in nodes
+        if target.sku is not None and node.reads_refined_targets and _builds(node, target.plain)
+        for sku in skus_of(node, target.arch)
+    }
+    return sorted(map(str, found))

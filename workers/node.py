@@ -53,6 +53,7 @@ def describe(
         stages=list(stages),
         slots=slots,
         job_memory_bytes=job_memory_bytes,
+        reads_refined_targets=True,
         farm_version=version("enginefarm"),
     )
 

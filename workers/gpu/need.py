@@ -66,8 +66,9 @@ def need_of(
         raise _no_such_gpu(target, sku, gpus)
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
-    fitting = [row for row in gpus if _is_a(row, target, sku)]
-    if not fitting and stage is not Stage.BENCHMARK:
+    wanted = sku or target.sku
+    fitting = [row for row in gpus if _is_a(row, target, wanted)]
+    if not fitting and stage is not Stage.BENCHMARK and wanted is None:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
     if fitting and not well:
@@ -89,12 +90,12 @@ def need_of(
 
 
 def _is_a(row: Device, target: Target, sku: str | None) -> bool:
-    return row.arch == target.arch and sku in {None, sku_of(row.name)}
+    return row.arch in target.archs and sku in {None, sku_of(row.name)}
 
 
 def _no_such_gpu(target: Target, sku: str, gpus: Sequence[Device]) -> JobFailed:
     return JobFailed(
-        f"This node has no {target.arch} GPU {sku} to measure on.",
+        f"This node has no GPU {sku} to measure {target} on.",
         blame=Blame.NODE,
         code="not_measurable_here",
         why=f"It has: {', '.join(row.name for row in gpus) or 'none'}.",

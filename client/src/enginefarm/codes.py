@@ -16,6 +16,7 @@ from enginefarm.upload_codes import UPLOAD_CODES
 
 # Each line is one sentence and stands in the documentation as it is here.
 _CODES: dict[str, str] = {
+    "architectures_refused": "The target names architectures that no one file can be for.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
     "artifact_quarantined": "The artifact missed a gate and may not be installed.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
@@ -181,6 +182,7 @@ _CODES: dict[str, str] = {
     "passes_differ": "The node has other repairs than the job names, or other versions of them.",
     "payload_type_wrong": "The attestation holds something else than a statement.",
     "pending_too_long": "No node took the job in time.",
+    "portability_refused": "The engine cannot be portable in the way that is asked for.",
     "precondition_failed": "The blob does not have the ETag that was named.",
     "predicate_type_wrong": "The signed statement is not a build's provenance.",
     "process_ended": "A process of the local farm ended.",
@@ -224,6 +226,7 @@ _CODES: dict[str, str] = {
     "signing_key_revoked": "The signing key was revoked.",
     "signing_key_unfit": "The signing key cannot be used.",
     "silent_limit": "The job said nothing for longer than it may.",
+    "sku_refused": "The target names a SKU that it cannot name.",
     "stage_error": "The job stopped on an error that nobody expected.",
     "stage_unknown": "The node does not know the stage.",
     "statement_invalid": "The signed statement cannot be read.",

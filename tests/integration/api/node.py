@@ -46,6 +46,7 @@ def description(*backends: BackendDescription) -> NodeDescription:
             )
         ],
         stages=list(NODE_STAGES),
+        reads_refined_targets=True,
         farm_version="0.1.0",
     )
 

@@ -71,6 +71,7 @@ def description(*backends: BackendDescription, slots: int = 1) -> NodeDescriptio
         backends=list(backends),
         stages=list(NODE_STAGES),
         slots=slots,
+        reads_refined_targets=True,
         farm_version="0.1.0",
     )
 

@@ -53,7 +53,11 @@ class SkuNode(FakeNode):
         if stage is not Stage.BENCHMARK:
             return super().facts(stage, size)
         times: Any = LATENCY["end_to_end_ms"]
-        row = LATENCY | {"end_to_end_ms": times | {"p50": self.p50, "p99": self.p50 + 0.5}}
+        factor = self.p50 / times["p50"]
+        scaled = {
+            name: value if name == "count" else value * factor for name, value in times.items()
+        }
+        row = LATENCY | {"end_to_end_ms": scaled}
         return {"latency": [row], "accuracy": accuracy(self.cosine), "versions": {}}
 
 

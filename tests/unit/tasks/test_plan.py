@@ -40,6 +40,7 @@ def live(
             devices=[],
             backends=[probed],
             stages=list(stages),
+            reads_refined_targets=True,
             farm_version="0",
         ),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tasks.schedule import Seat, Share, Spent, Use, Wish, choose, level
+from tasks.schedule import Announced, Seat, Share, Spent, Use, Wish, choose, level
 
 CPU = "compile.cpu"
 ALONE = "benchmark.cpu"
@@ -203,8 +203,10 @@ def test_no_more_is_announced_than_there_is_room_for() -> None:
     node = replace(NODE, slots=4, running=1)
 
     assert len(choose(wishes, [node])) == 3
-    assert len(choose(wishes, [node], announced=[(CPU, False)])) == 2
-    assert choose(wishes, [node], announced=[(ALONE, True)]) != []  # it waits for an empty node
+    assert len(choose(wishes, [node], announced=[Announced(CPU)])) == 2
+    assert (
+        choose(wishes, [node], announced=[Announced(ALONE, alone=True)]) != []
+    )  # it waits for an empty node
     assert choose(wishes, [replace(node, running=1, alone=True)]) == []
     assert choose(wishes, []) == []
 
@@ -236,3 +238,20 @@ def test_a_job_waits_for_a_seat_with_its_memory_and_stands_in_nobodys_way() -> N
     assert rings(choose(wishes, [small, large])) == [2, 4]
     assert rings(choose(wishes, [small])) == [4]
     assert rings(choose([replace(wishes[1], queue=ALONE, alone=True), wish(5)], [small])) == [5]
+
+
+def test_a_job_for_some_nodes_waits_for_one_of_them_and_stands_in_nobodys_way() -> None:
+    l4, other = replace(NODE, node="l4"), replace(NODE, node="4090")
+    wishes = [wish(1, nodes=frozenset({"l4"})), wish(2, nodes=frozenset({"l4"})), wish(3)]
+
+    assert rings(choose(wishes, [l4, other])) == [1, 3]
+    assert rings(choose(wishes, [replace(l4, running=1), other])) == [3]
+    assert rings(choose([wish(1, nodes=frozenset())], [l4, other])) == []
+
+
+def test_a_ring_that_is_out_keeps_a_seat_on_a_node_that_can_answer_it() -> None:
+    l4, other = replace(NODE, node="l4"), replace(NODE, node="4090")
+    out = [Announced(CPU, nodes=frozenset({"l4"}))]
+
+    assert rings(choose([wish(1, nodes=frozenset({"l4"}))], [l4, other], out)) == []
+    assert rings(choose([wish(1, nodes=frozenset({"4090"}))], [l4, other], out)) == [1]
