@@ -39,7 +39,7 @@ from enginefarm.views import (
     TrustKey,
 )
 from storage import models as rows
-from tasks.chains import deciding, standing
+from tasks.chains import standing, telling
 from tasks.lifecycle import target_state
 from tasks.results import findings_of, repairs_left_of, repairs_of
 
@@ -133,7 +133,7 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
 
 def _target(build: rows.Build, name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:
     every = sorted(jobs, key=lambda each: each.position)
-    ordered = [each for each in deciding(every) if each.twin is None]
+    ordered = telling(every)
     found = (around.artifacts.get(artifact_of(each) or "") for each in ordered)
     made = next((row for row in found if row is not None), None)
     failed = next((each for each in ordered if each.failure is not None), None)

@@ -29,6 +29,7 @@ from storage.models import Attempt, Build, Job, Outbox, Tenant
 
 EACH = 32
 """How many jobs of each tenant, group, queue, target and SKU are looked at in one turn."""
+_ASKED = (Job.queue, Job.stage, Job.target, Job.backend_version.label("version"), Job.sku)
 _TURN = 0x72696E6773  # any number all dispatchers agree on: they take turns on this advisory lock
 
 
@@ -71,10 +72,8 @@ def announced(session: Session, since: datetime) -> Sequence[Row[Any]]:
     rung = exists().where(
         Outbox.job_id == Job.id, Outbox.attempt == Job.attempt, Outbox.sent_at >= since
     )
-    version = Job.backend_version.label("version")
-    asked = (Job.queue, Job.stage, Job.target, version, Job.sku)
     found: Sequence[Any] = session.execute(
-        select(*asked)
+        select(*_ASKED)
         .where(Job.state == JobState.QUEUED, Job.queue.is_not(None), rung)
         .order_by(Job.id)
     ).all()
@@ -113,11 +112,7 @@ def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequ
     found = (
         select(
             Outbox.id.label("ring"),
-            Job.queue,
-            Job.stage,
-            Job.target,
-            Job.backend_version.label("version"),
-            Job.sku,
+            *_ASKED,
             Job.tenant_id,
             group_of().label("grouped"),
             Job.priority,

@@ -66,6 +66,11 @@ def deciding(its_jobs: Sequence[Job]) -> list[Job]:
     ]
 
 
+def telling(its_jobs: Sequence[Job]) -> list[Job]:
+    """Return those that tell what became of a target: its artifact, or why there is none."""
+    return [row for row in deciding(its_jobs) if row.twin is None]
+
+
 def standing(its_jobs: Sequence[Job]) -> list[JobState]:
     """Return the states that decide how a target stands."""
     return [JobState(row.state) for row in deciding(its_jobs)]

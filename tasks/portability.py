@@ -114,6 +114,7 @@ def _row(sku: str, report: BuildReport, reference: Sequence[LatencyReport]) -> S
         ],
         accuracy=report.accuracy,
         accuracy_reason=report.accuracy_reason,
+        runtime_cache=report.runtime_cache,
         gates=report.gates,
         precision_verdict=report.precision_verdict,
     )

@@ -67,9 +67,8 @@ def recipe_for(
 ) -> dict[str, Any]:
     """Return the recipe of a stage of a build on a target; ``sku`` is the one to measure on.
 
-    ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
-    works on the newest model that an earlier one has written; what is measured is always compared
-    with the original.
+    ``model`` is the original, ``{"digest", "files": [{"name", "digest", "size"}, …]}``. A stage
+    works on the newest model; what is measured is always compared with the original.
     """
     whole = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
@@ -79,10 +78,7 @@ def recipe_for(
     built: dict[str, Any] = {
         "backend_version": version,
         "model": model,
-        "profiles": [
-            {name: shape.model_dump() for name, shape in profile.items()}
-            for profile in spec.profiles
-        ],
+        "profiles": [{name: it.model_dump() for name, it in row.items()} for row in spec.profiles],
     }
     if stage is Stage.REPAIR:
         return _repaired(spec, target) | built

@@ -1,4 +1,4 @@
-"""The steps of a target in their order: its stages, those of a twin, one measurement a SKU. Pure."""
+"""The steps of a target, in order: its stages, those of a twin, one measurement a SKU. Pure."""
 
 from __future__ import annotations
 

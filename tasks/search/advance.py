@@ -23,7 +23,7 @@ from storage import artifacts, builds, jobs, searches
 from storage.database import Session, now
 from storage.models import Build, Candidate, Search
 from tasks.cancel import cancel_within
-from tasks.chains import engine_jobs
+from tasks.chains import telling
 from tasks.farm import Farm
 from tasks.fault_points import reach
 from tasks.loops import one_by_one
@@ -77,7 +77,7 @@ def _look(session: Session, spec: SearchSpec, candidate: Candidate) -> None:
 
 def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
     """Return what came of a build that is over."""
-    its_jobs = engine_jobs(jobs.of_build(session, build.tenant_id, build.id))
+    its_jobs = telling(jobs.of_build(session, build.tenant_id, build.id))
     published = next((row for row in its_jobs if row.stage == Stage.PUBLISH), None)
     digest = ((published.result if published else None) or {}).get("artifact")
     if isinstance(digest, str):

@@ -123,6 +123,17 @@ class RunsOnDevice(Protocol):
         """
 
 
+@runtime_checkable
+class LeavesRuntimeCache(Protocol):
+    """What a :class:`Runner` also is whose runtime compiles kernels when it is first run."""
+
+    def runtime_cache(self) -> bytes:
+        """Return what has been compiled so far. It is code."""
+
+    def started_again(self, cache: bytes) -> Runner | None:
+        """Return the engine opened once more, with a cache; None if the runtime refuses that."""
+
+
 class Backend(Protocol):
     """A runtime that builds engines and may be able to run them."""
 

@@ -8,7 +8,7 @@ that were measured before schema 2, so look at whether ``cosine_worst`` is there
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
 ``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``;
-schema 5 had no ``portability``.
+schema 5 had no ``portability`` and no ``runtime_cache``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from enginefarm.finding import Finding
 from enginefarm.percentiles import Percentiles as Percentiles  # noqa: PLC0414
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
+from enginefarm.runtime_cache import RuntimeCacheReport
 from enginefarm.spec import Profile
 from enginefarm.target import Target
 from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
@@ -144,6 +145,7 @@ class SkuReport(_Data):
     )
     accuracy: AccuracyReport | None = None
     accuracy_reason: str | None = None
+    runtime_cache: RuntimeCacheReport | None = None
     gates: list[GateVerdict] = []
     precision_verdict: VerdictReport | None = None
 
@@ -192,6 +194,9 @@ class BuildReport(_Data):
         default=None, description="Why accuracy is absent although the engine was run."
     )
     measure_machine: Machine | None = None
+    runtime_cache: RuntimeCacheReport | None = Field(
+        default=None, description="What a first start leaves for the next; TensorRT-RTX alone."
+    )
     versions: dict[str, str] = {}
     gates: list[GateVerdict] = Field(
         default=[], description="Of several SKUs each gate's worst verdict."

@@ -19,7 +19,7 @@ from tasks.reconciler import reconcile
 from tasks.submit import plan
 from tests.integration.tasks.fake_node import backend
 from tests.integration.tasks.scene import Scene
-from tests.integration.tasks.sku_nodes import GPU, RTX, SkuNode, compiled, measure
+from tests.integration.tasks.sku_nodes import GPU, L4, RTX, SkuNode, compiled, measure
 
 SKUS = ("l4", "geforce-rtx-4090")
 ACCURATE = {"metric": "cosine", "at_least": 0.99}
@@ -75,20 +75,20 @@ def test_one_compile_is_measured_on_each_sku_and_the_report_compares_them(
     assert scene.state(build_id) is BuildState.SUCCEEDED
     told = report(scene, build_id)
     assert told.portability is not None
-    assert (told.portability.reference, told.portability.compiled_on) == ("geforce-rtx-4090", None)
+    assert (told.portability.reference, told.portability.compiled_on) == ("l4", "l4")
     found = {
         row.sku: (row.machine and row.machine.driver, row.latency[0].end_to_end_ms.p50, row.ratios)
         for row in told.portability.skus
     }
     assert found == {
-        "geforce-rtx-4090": ("580.node-rtx", 3.0, [1.0]),
-        "l4": ("580.node-l4", 1.5, [0.5]),
+        "geforce-rtx-4090": ("580.node-rtx", 3.0, [2.0]),
+        "l4": ("580.node-l4", 1.5, [1.0]),
     }
     assert told.measure_machine is not None
-    assert told.measure_machine.device == RTX
+    assert told.measure_machine.device == L4
     statement = scene.verified(artifact(scene, build_id).digest).statement
     asked: Any = statement.build_definition["externalParameters"]
-    assert asked["measure_on"] == ["geforce-rtx-4090", "l4"]
+    assert asked["measurement"]["measure_on"] == ["geforce-rtx-4090", "l4"]
 
 
 def test_an_engine_that_is_wrong_on_one_sku_is_held_back_and_said_to_be(

@@ -8,6 +8,7 @@ from enginefarm.cli.figures import rounded
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.portability_rows import sku_rows, summary
 from enginefarm.report import BuildReport
+from enginefarm.runtime_cache import first_start
 
 _NUMBERS = ("median ms", "P99", "QPS", "ratio", "cosine", "max error")
 
@@ -24,6 +25,13 @@ def portability_grids(told: BuildReport) -> Iterator[Grid]:
         shown = (NONE if each is None else rounded(each) for each in figures)
         grid.add(row.sku, row.driver or NONE, row.shapes or NONE, *shown, row.gates)
     yield grid
+
+
+def first_starts(told: BuildReport) -> Iterator[str]:
+    """Yield how long first starts take, where a runtime cache can shorten them."""
+    skus = [] if told.portability is None else told.portability.skus
+    caches = [row.runtime_cache for row in skus] or [told.runtime_cache]
+    yield from (first_start(cache) for cache in caches if cache is not None)
 
 
 def portability_notes(told: BuildReport) -> Iterator[str]:

@@ -14,7 +14,7 @@ from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.layer_lines import layer_notes, layers_grid
 from enginefarm.cli.measuring_lines import device_grid, shapes_of, trust_lines
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
-from enginefarm.cli.portability_lines import portability_grids, portability_notes
+from enginefarm.cli.portability_lines import first_starts, portability_grids, portability_notes
 from enginefarm.cli.precision_lines import precision_line, precision_notes, verdict_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
@@ -242,6 +242,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
             yield f"{NOISY} not to be relied on: {noise(row)}"
         yield from trust_lines(row)
     yield from portability_notes(told)
+    yield from first_starts(told)
     yield from (f"warning   {each}" for each in told.compile.warnings)
 
 

@@ -63,13 +63,11 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked = _built(target, profile)
     more, space = _rewritten(option, fix, allow, precision)
     search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
-    asked = trtexec_arguments.added(asked | more, trtexec or [])
+    asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
     asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
-    asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
-    asked |= {"measure_on": list[JsonValue](measure_on or [])}
+    asked |= _circumstances(label, measure_on, seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
 
@@ -134,10 +132,11 @@ def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]
 
 
 def _circumstances(
-    labels: list[str], *, seed: int, priority: int, wait: str
+    labels: list[str] | None, skus: list[str] | None, *, seed: int, priority: int, wait: str
 ) -> dict[str, JsonValue]:
     return {
-        "labels": dict[str, JsonValue](arguments.labels(labels)),
+        "labels": dict[str, JsonValue](arguments.labels(labels or [])),
+        "measure_on": list[JsonValue](skus or []),
         "seed": seed,
         "priority": priority,
         "wait_for_node": arguments.seconds(wait),
