@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
 
-from api import views
 from api.auth import Entrance, needs
 from api.openapi import KEYED, problems
 from enginefarm.state import Scope
-from enginefarm.target import BACKEND_ARCHITECTURES, Target
+from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from enginefarm.views import TargetAvailability
 from storage import nodes
+from storage.models import Node
+from tasks.fleet import description_of
+from tasks.routing import skus_of
 
 router = APIRouter(prefix="/v1/targets", tags=["farm"])
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
@@ -24,7 +27,30 @@ def list_targets(entrance: Reader) -> list[TargetAvailability]:
     with entrance.transaction() as (session, _):
         live = nodes.live(session)
         return [
-            views.availability(Target(backend=backend, arch=arch), live)
+            availability(Target(backend=backend, arch=arch), live)
             for backend, architectures in BACKEND_ARCHITECTURES.items()
             for arch in architectures
         ]
+
+
+def availability(target: Target, nodes: Iterable[Node]) -> TargetAvailability:
+    """Show which of ``nodes`` build and measure a target."""
+    compiles, measures, versions, skus = [], [], set[str](), set[str]()
+    for each in nodes:
+        for backend in each.description["backends"]:
+            if backend["name"] != target.backend:
+                continue
+            builds, runs = target.arch in backend["builds"], target.arch in backend["measures"]
+            compiles += [each.name] if builds else []
+            measures += [each.name] if runs else []
+            versions |= {backend["version"]} if builds or runs else set()
+            if target.arch != "cpu" and (runs or target.arch in backend.get("on_device", [])):
+                skus |= skus_of(description_of(each), target.arch)
+    return TargetAvailability(
+        target=target,
+        compiles=sorted(compiles),
+        measures=sorted(measures),
+        versions=sorted(versions),
+        skus=sorted(skus),
+        in_this_version=target.backend not in NOT_IN_THIS_VERSION,
+    )

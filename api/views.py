@@ -6,7 +6,7 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +18,7 @@ from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildKind, JobState, Stage
-from enginefarm.target import NOT_IN_THIS_VERSION, Target
+from enginefarm.target import Target
 from enginefarm.views import (
     ArtifactView,
     AttemptView,
@@ -33,7 +33,6 @@ from enginefarm.views import (
     ModelView,
     NodeView,
     ProgressView,
-    TargetAvailability,
     TargetView,
     TensorView,
     TrustKey,
@@ -221,26 +220,6 @@ def node(row: rows.Node, running: list[str]) -> NodeView:
         note=row.note,
         last_seen_at=row.last_seen_at,
         enrolled_at=row.enrolled_at,
-    )
-
-
-def availability(target: Target, nodes: Iterable[rows.Node]) -> TargetAvailability:
-    """Show which of ``nodes`` build and measure a target."""
-    compiles, measures, versions = [], [], set()
-    for each in nodes:
-        for backend in each.description["backends"]:
-            if backend["name"] != target.backend:
-                continue
-            builds, runs = target.arch in backend["builds"], target.arch in backend["measures"]
-            compiles += [each.name] if builds else []
-            measures += [each.name] if runs else []
-            versions |= {backend["version"]} if builds or runs else set()
-    return TargetAvailability(
-        target=target,
-        compiles=sorted(compiles),
-        measures=sorted(measures),
-        versions=sorted(versions),
-        in_this_version=target.backend not in NOT_IN_THIS_VERSION,
     )
 
 

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from enginefarm.manifest import EngineConfig
+from enginefarm.portable import portability_of
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.results import interface_of
+
+_ABSENT_IF_EMPTY = frozenset({"portability", "repaired_model", "fixed_inputs"})
 
 
 def config_of(
@@ -24,11 +27,7 @@ def config_of(
 def _plain(config: EngineConfig) -> dict[str, Any]:
     """Leave out what says nothing, so that clients of the version before read the config, too."""
     plain = config.model_dump(mode="json")
-    return {
-        name: value
-        for name, value in plain.items()
-        if value or name not in {"repaired_model", "fixed_inputs"}
-    }
+    return {name: value for name, value in plain.items() if value or name not in _ABSENT_IF_EMPTY}
 
 
 def _config(
@@ -36,6 +35,8 @@ def _config(
 ) -> EngineConfig:
     compiled, repaired = stages[Stage.COMPILE], stages.get(Stage.REPAIR)
     target = Target.parse(compiled.target)
+    options = BuildSpec.model_validate(build.spec).options
+    portability = portability_of(target, options.compile)
     # Another precision leaves the interface as it is: its stage sees to that.
     interface = interface_of(repaired.result if repaired else None) or model.interface
     return EngineConfig(
@@ -43,9 +44,10 @@ def _config(
         backend=target.backend,
         backend_version=compiled.backend_version or "",
         arch=target.arch,
+        portability=None if target.portability is not None else portability,
         model=build.model_digest,
         repaired_model=report.repaired_model,
-        fixed_inputs=BuildSpec.model_validate(build.spec).options.repair.fix_inputs,
+        fixed_inputs=options.repair.fix_inputs,
         model_name=build.model_name,
         inputs=interface["inputs"],
         outputs=interface["outputs"],

@@ -126,12 +126,12 @@ def _how(asked: Precision) -> str:
 
 def _check_target(kind: PrecisionKind, target: Target) -> None:
     able = capabilities_of(target.backend, None).types_by_arch.get(TYPES[kind])
-    lacking = able is not None and target.arch not in able
-    if lacking or (kind, str(target)) in _NO_KERNELS:
+    lacking = [arch for arch in target.archs if able is not None and arch not in able]
+    if lacking or (kind, str(target.plain)) in _NO_KERNELS:
         raise InvalidRequest(
             f"{target} has no {kind}.",
             code="precision_not_on_architecture",
-            why=f"It computes in no {TYPES[kind]}.",
+            why=f"{' and '.join(lacking) or 'It'} computes in no {TYPES[kind]}.",
             fix="Choose another precision for it, in a build of its own.",
             target=str(target),
         )

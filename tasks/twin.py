@@ -39,7 +39,7 @@ def twin_kind(asked: PrecisionKind, target: Target) -> PrecisionKind:
     came in. A processor takes fp16 and computes in fp32.
     """
     able = capabilities_of(target.backend, None).types_by_arch.get(TYPES[PrecisionKind.FP16])
-    computes = target.arch != "cpu" and (able is None or target.arch in able)
+    computes = target.arch != "cpu" and (able is None or able.issuperset(target.archs))
     return PrecisionKind.FP16 if asked not in _HALF and computes else PrecisionKind.AS_IS
 
 

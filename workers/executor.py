@@ -42,7 +42,7 @@ from workers.childjob import (
 )
 from workers.farm_api import WorkerApi
 from workers.fetching import fetch
-from workers.gpu.need import GpuRules, need_of
+from workers.gpu.need import GpuRules, need_of, on_sku
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
@@ -157,8 +157,9 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        arch = machine.arch_of(self._job.stage, self._job.target)
-        found = machine.describe(self._shop.devices, arch, load_before, end.result.device_uuid)
+        job, taken = self._job, end.result.device_uuid
+        target = machine.target_on_device(job.stage, on_sku(job.target, job.sku), taken)
+        found = machine.describe(self._shop.devices, target, load_before, taken)
         return replace(end, machine=found)
 
     def _road(self, scratch: Path) -> offering.NodeRoad:

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from enginefarm.preflight.subject import Measured, Room
 from tasks.messages import Assignment, Device
+from workers.gpu.need import is_for
 
 
 def room_of(job: Assignment, devices: Sequence[Device], limit_bytes: int | None) -> Room:
     """Return the memory that the job may have here: its limit, or all there is."""
-    by_arch = {device.arch: device for device in devices}
-    cpu, gpu = by_arch.get("cpu"), by_arch.get(job.target.arch)
+    by_arch = {device.arch: device for device in devices if is_for(device, job.target)}
+    cpu = next((device for device in devices if device.arch == "cpu"), None)
+    gpu = next((by_arch[arch] for arch in job.target.archs if arch in by_arch), None)
     return Room(
         memory_bytes=limit_bytes or (cpu.memory_bytes if cpu else None),
         gpu_memory_bytes=gpu.memory_bytes if gpu else None,

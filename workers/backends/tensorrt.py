@@ -81,7 +81,7 @@ class TensorRT:
 
     def load(self, engine: Path, target: Target, threads: int) -> Runner:
         """Refuse: engines are built here, but nothing here runs them yet."""
-        raise self._compiler.not_measurable(engine, target.arch, threads)
+        raise self._compiler.not_measurable(engine, target, threads)
 
 
 def _require_version(version: str) -> None:

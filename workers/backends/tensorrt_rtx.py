@@ -82,18 +82,21 @@ class TensorRTRTX:
         return self._compiler.check(source)
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
-        """Build for one architecture, which need not be this machine's."""
-        capability = self._capability(source.target.arch)
-        if capability is None:
+        """Build one file for every architecture of the target; this machine's need not be among."""
+        archs = source.target.archs
+        capabilities = [self._capability(arch) for arch in archs]
+        unknown = [arch for arch, found in zip(archs, capabilities, strict=True) if found is None]
+        if unknown:
             raise JobFailed(
-                f"{LABEL} {self._compiler.version} cannot build for {source.target.arch}.",
+                f"{LABEL} {self._compiler.version} cannot build for {', '.join(unknown)}.",
                 blame=Blame.NODE,
                 code="unsupported_architecture",
             )
 
         def aim(config: Any) -> bool:  # noqa: ANN401 - the runtime's class
-            config.num_compute_capabilities = 1
-            return bool(config.set_compute_capability(capability, 0))
+            config.num_compute_capabilities = len(capabilities)
+            taken = [config.set_compute_capability(row, n) for n, row in enumerate(capabilities)]
+            return all(taken) and config.num_compute_capabilities == len(capabilities)
 
         return self._compiler.compile(source, out, progress, aim)
 
@@ -105,11 +108,11 @@ class TensorRTRTX:
         """
         it = self._compiler
         if not it.record.has_gpu:
-            raise it.not_measurable(engine, target.arch, threads)
+            raise it.not_measurable(engine, target, threads)
         try:
             memory = self._memory()
         except NotOnDevice as error:
-            raise it.not_measurable(engine, target.arch, threads) from error
+            raise it.not_measurable(engine, target, threads) from error
         runtime = rtx_running.Runtime(it.trt, it.logger, it.record, memory)
         return rtx_running.RtxRunner(runtime, engine)
 

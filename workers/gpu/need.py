@@ -62,13 +62,13 @@ def need_of(
             the SKU (``not_measurable_here``).
     """
     gpus = [row for row in devices if row.uuid is not None]
-    if sku is not None and not any(_is_a(row, target, sku) for row in gpus):
+    target = on_sku(target, sku)
+    if sku is not None and not any(is_for(row, target) for row in gpus):
         raise _no_such_gpu(target, sku, gpus)
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
-    wanted = sku or target.sku
-    fitting = [row for row in gpus if _is_a(row, target, wanted)]
-    if not fitting and stage is not Stage.BENCHMARK and wanted is None:
+    fitting = [row for row in gpus if is_for(row, target)]
+    if not fitting and stage is not Stage.BENCHMARK and target.sku is None:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
     if fitting and not well:
@@ -89,15 +89,21 @@ def need_of(
     )
 
 
-def _is_a(row: Device, target: Target, sku: str | None) -> bool:
-    return row.arch in target.archs and sku in {None, sku_of(row.name)}
+def is_for(device: Device, target: Target) -> bool:
+    """Tell whether a target names a device's architecture, and no SKU but its own."""
+    return device.arch in target.archs and target.sku in {None, sku_of(device.name)}
+
+
+def on_sku(target: Target, sku: str | None) -> Target:
+    """Return a target as it is measured: on a SKU, if one is named, whichever it was built on."""
+    return target if sku is None else target.model_copy(update={"sku": sku})
 
 
 def _no_such_gpu(target: Target, sku: str, gpus: Sequence[Device]) -> JobFailed:
     return JobFailed(
-        f"This node has no GPU {sku} to measure {target} on.",
+        f"This node has no GPU {sku} to measure on.",
         blame=Blame.NODE,
         code="not_measurable_here",
-        why=f"It has: {', '.join(row.name for row in gpus) or 'none'}.",
+        why=f"It has: {', '.join(row.name for row in gpus) or 'none'}; the target is {target}.",
         fix="Start the node again, so that it tells the farm what it has.",
     )

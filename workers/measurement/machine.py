@@ -6,26 +6,30 @@ from collections.abc import Sequence
 
 from enginefarm.report import Machine
 from enginefarm.state import Stage
-from enginefarm.target import BUILDS_ON_ITS_GPU, Target
+from enginefarm.target import SKU_BACKENDS, Target
 from tasks.messages import Device
 from workers import hardware
+from workers.gpu.need import is_for
 
 
-def arch_of(stage: Stage, target: Target) -> str:
-    """Return the architecture of the device that a stage of a target works on."""
-    on_device = stage is Stage.COMPILE and target.backend in BUILDS_ON_ITS_GPU
-    return target.arch if on_device or stage is Stage.BENCHMARK else "cpu"
+def target_on_device(stage: Stage, target: Target, uuid: str | None) -> Target | None:
+    """Return the target of a job that ran on its GPU: a measurement, or a build for that very GPU.
+
+    A build ahead of time is none, whichever GPU it has opened.
+    """
+    built_there = stage is Stage.COMPILE and uuid is not None and target.backend in SKU_BACKENDS
+    return target if stage is Stage.BENCHMARK or built_there else None
 
 
 def describe(
-    devices: Sequence[Device], arch: str, load_before: float, uuid: str | None = None
+    devices: Sequence[Device], target: Target | None, load_before: float, uuid: str | None = None
 ) -> Machine:
     """Return the machine as it is now; the device is the one that the job had taken.
 
-    Of a job that has not told, it is the first of the target's architecture. A job that runs on the
-    processor (a compile ahead of time, too) has the device ``cpu``.
+    Of a job that has not told, it is the first that its target is for. A job that runs on the
+    processor has no ``target``, and the device ``cpu``.
     """
-    fitting = [device for device in devices if device.arch == arch and arch != "cpu"]
+    fitting = [row for row in devices if target and row.arch != "cpu" and is_for(row, target)]
     taken = [device for device in fitting if device.uuid == uuid]
     gpu = next(iter(taken or fitting), None)
     return Machine(

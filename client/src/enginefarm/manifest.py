@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, f
 from enginefarm.digest import Digest, canonical_json, digest_of
 from enginefarm.errors import VerificationFailed
 from enginefarm.spec import FixedInput
+from enginefarm.target_text import Portability
 
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 ARTIFACT_TYPE = "application/vnd.enginefarm.engine.v1"
@@ -159,6 +160,9 @@ class EngineConfig(BaseModel):
     backend: str
     backend_version: str
     arch: str
+    """Of several architectures, the first; all of them are in ``target``."""
+    portability: Portability | None = None
+    """On which other GPUs it runs, where the target does not name it and an option did."""
     model: Digest
     repaired_model: Digest | None = None
     """What was built, if it is not the original; the inputs and outputs are its own."""

@@ -32,9 +32,6 @@ BACKEND_ARCHITECTURES: dict[str, tuple[str, ...]] = {
 }
 NOT_IN_THIS_VERSION = frozenset({"tensorrt-llm"})
 """Backends whose names are kept, and for which this version's nodes have no code."""
-BUILDS_ON_ITS_GPU = frozenset({"tensorrt"})
-"""Backends that choose among kernels by timing them, on the device that the engine is for."""
-
 ARCHITECTURES = ("cpu", *GPU_ARCHITECTURES)
 
 SKU_BACKENDS = frozenset({"onnxruntime", "tensorrt", "tensorrt-llm"})

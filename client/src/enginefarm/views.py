@@ -204,6 +204,10 @@ class TargetAvailability(View):
     compiles: list[str] = Field(description="Nodes that can build it.")
     measures: list[str] = Field(description="Nodes that can run it.")
     versions: list[str]
+    skus: list[str] = Field(
+        default=[],
+        description="GPUs it is built or run on, as a target names them; empty where none is.",
+    )
     in_this_version: bool = Field(
         default=True, description="Whether nodes of the farm's version have code for the backend."
     )

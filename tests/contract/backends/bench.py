@@ -91,7 +91,7 @@ class Bench:
             inputs.append(ChildInput(role=role, name=f"{role}.npz", path=path))
         job = ChildJob(
             stage=stage,
-            target=Target(backend=self.backend.name, arch=self.arch),
+            target=Target.parse(f"{self.backend.name}@{self.arch}"),
             recipe={
                 "backend_version": self.backend.version,
                 "profiles": PROFILES if profiles is None else profiles,

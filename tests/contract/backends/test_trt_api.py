@@ -11,6 +11,7 @@ import ast
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ import pytest
 
 from enginefarm.compile_options import OPTIONS_OF_BACKEND, SINCE, CompileOptions, unknown_to
 from enginefarm.errors import JobFailed
-from enginefarm.spec import ShapeRange
+from enginefarm.spec import BuildSpec, ShapeRange
+from enginefarm.state import Stage
 from enginefarm.target import Target
+from enginefarm.target_text import Portability
 from tasks.messages import Device
+from tasks.recipe import Made, recipe_for
 from tests.contract.backends.trt_api.acting import Sink, acting, plan
 from tests.contract.backends.trt_api.described import VERSIONS, description
 from workers.backends.base import ModelSource
@@ -98,6 +102,27 @@ def test_the_whole_sequence_uses_only_what_the_version_has(
     assert abroad or json.loads((out / "layers.json").read_text()) == {}
     assert sink.said[-1] == 1.0
     assert "Builder.build_serialized_network_to_stream" in api.used
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("portability", Portability)
+def test_what_a_target_is_portable_by_is_on_the_config_when_it_builds(
+    tmp_path: Path, version: str, portability: Portability
+) -> None:
+    target = Target.parse(f"{TARGET}:l4+{portability}")
+    digest, levels = "sha256:" + "a" * 64, []
+    spec = BuildSpec.model_validate({"model": digest, "targets": [str(target)]})
+    recipe = recipe_for(Stage.COMPILE, spec, target, version, {"digest": digest}, Made())
+    asked = replace(source(tmp_path, recipe["options"]), target=target)
+
+    def built(_builder: Any, _network: Any, config: Any, writer: Any) -> bool:  # noqa: ANN401 - stand-ins
+        levels.append(config.hardware_compatibility_level)
+        return bool(writer.write(plan(version)))
+
+    api = acting(version, Builder__build_serialized_network_to_stream=built)
+    TensorRT(api.module, has_gpu=True).compile(asked, tmp_path, Sink())
+
+    assert levels == [getattr(api.module.HardwareCompatibilityLevel, portability.name)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)

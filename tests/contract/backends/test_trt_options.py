@@ -88,3 +88,33 @@ def test_an_option_that_the_runtime_does_not_take_is_never_ignored(
     assert ran.result.failure.blame is Blame.PERSON
     assert f"options.compile.{name}" in ran.result.failure.message
     assert ran.result.outputs == []
+
+
+def test_one_file_has_code_for_several_architectures_and_is_far_smaller_than_one_each(
+    tmp_path: Path,
+) -> None:
+    model, size = made.save(tmp_path / "model", made.dense(layers=3)), {}
+    for archs in ("sm_86", "sm_89", "sm_89+sm_86"):
+        ran = rtx(archs, tmp_path / archs).run(Stage.COMPILE, model)
+        assert ran.code is None, ran.log
+        assert ran.result is not None
+        engine = ran.result.outputs[0].path
+        header = read_header(engine)
+        assert header is not None
+        assert header.archs == tuple(sorted(archs.split("+")))
+        assert header.declared_bytes == engine.stat().st_size
+        size[archs] = engine.stat().st_size
+    assert size["sm_86"] <= size["sm_89+sm_86"] < size["sm_86"] + size["sm_89"] / 2
+
+
+def test_what_one_of_several_architectures_lacks_is_said_of_all_and_nothing_is_built(
+    tmp_path: Path,
+) -> None:
+    model = made.save(tmp_path / "model", made.dense())
+    ran = rtx("sm_75+sm_86", tmp_path).run(Stage.COMPILE, model)
+
+    assert ran.result is not None
+    assert ran.result.failure is not None
+    assert ran.result.failure.blame is Blame.PERSON
+    assert "sm_75 and sm_86" in ran.result.failure.message
+    assert ran.result.outputs == []

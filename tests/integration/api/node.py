@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +57,15 @@ def enrol(
     name: str = "node-1",
     *backends: BackendDescription,
     previous: Node | None = None,
+    devices: Sequence[Device] | None = None,
 ) -> Node:
     """Join the farm, or come back as the node that was ``previous``."""
+    said = description(*backends).model_dump(mode="json")
+    if devices is not None:
+        said["devices"] = [device.model_dump(mode="json") for device in devices]
     message = {
         "name": name,
-        "description": description(*backends).model_dump(mode="json"),
+        "description": said,
         "previous": previous.enrolled.credential if previous else None,
     }
     with api.with_text(TOKEN) as client:

@@ -12,6 +12,7 @@ from enginefarm.views import (
     BuildPage,
     BuildView,
 )
+from tasks.messages import BackendDescription, Device
 from tasks.settle import settle_due
 from tests.integration.api.asked import TARGET, run_to_the_end, submit, upload
 from tests.integration.api.made import onnx_model
@@ -276,5 +277,20 @@ def test_targets_say_who_serves_them(api: Served) -> None:
     assert listed[TARGET]["measures"] == ["node-1"]
     assert listed[TARGET]["versions"] == [VERSION]
     assert listed[TARGET]["in_this_version"] is True
+    assert listed[TARGET]["skus"] == []
     assert listed["tensorrt-llm@sm_90"]["compiles"] == []
     assert listed["tensorrt-llm@sm_90"]["in_this_version"] is False
+
+
+def test_targets_say_on_which_gpus_they_are_built_or_run(api: Served) -> None:
+    backend = BackendDescription(
+        name="tensorrt", version="11.4", builds=["sm_89"], measures=[], on_device=["sm_89"]
+    )
+    ahead = BackendDescription(name="tensorrt-rtx", version="1.7", builds=["sm_89"], measures=[])
+    gpu = Device(arch="sm_89", name="NVIDIA L4", uuid="GPU-1")
+    node = enrol(api, "gpu", backend, ahead, devices=[gpu])
+    with node.client, api.client(Scope.READ) as client:
+        listed = {row["target"]: row for row in client.get("/v1/targets").json()}
+
+    assert listed["tensorrt@sm_89"]["skus"] == ["l4"]
+    assert listed["tensorrt-rtx@sm_89"]["skus"] == []

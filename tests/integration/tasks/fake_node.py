@@ -28,6 +28,7 @@ from tasks.messages import (
     BackendDescription,
     ClaimReply,
     ClaimRequest,
+    Device,
     EnrolRequest,
     FinishRequest,
     LeaseBeat,
@@ -93,6 +94,9 @@ class FakeNode:
     slots: int = 1
     memory_bytes: int = 1 << 34
     job_memory_bytes: int | None = None
+    gpus: list[str] = field(default_factory=list)
+    """The names of its GPUs, which are of the architecture sm_89; ``fault``: why all are out."""
+    fault: str | None = None
     took: Mapping[Stage, int] = field(default_factory=dict)
     node_id: str = ""
     credential: str | None = None
@@ -111,7 +115,9 @@ class FakeNode:
         self.node_id, self.credential = reply.node_id, reply.credential
 
     def described(self) -> NodeDescription:
-        told = {"memory_bytes": self.memory_bytes, "job_memory_bytes": self.job_memory_bytes}
+        gpus = [Device(arch="sm_89", name=name, fault=self.fault) for name in self.gpus]
+        memory = {"memory_bytes": self.memory_bytes, "job_memory_bytes": self.job_memory_bytes}
+        told = memory | {"devices": gpus}
         return description(*self.backends, slots=self.slots).model_copy(update=told)
 
     def alive(self, *, draining: bool = False, running: Sequence[Assignment] = ()) -> NodeBeatReply:

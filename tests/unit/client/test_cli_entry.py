@@ -211,7 +211,11 @@ NAMED = f"sha256:{'b' * 64}"
 @pytest.mark.parametrize(
     "text",
     [
+        "tensorrt@sm_89:l4:cosine>=0.9",
+        "tensorrt@sm_89:l4+same_compute_capability:cosine[a:b]>=0.9",
+        "tensorrt-rtx@sm_86+sm_89:latency_p99_ms<=5",
         f"latency_p99_ms<=+10%@{NAMED}",
+        f"tensorrt@sm_89:l4:latency_p99_ms<=+10%@{NAMED}",
         f"cosine[y]>=-0.001@{NAMED}",
         f"onnxruntime@cpu:engine_bytes<=+0@{NAMED}",
         "max_abs_error<=1e-05",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.errors import FarmError
 from enginefarm.install.host import Fit, Gpu, Host, fit_of, look_at_host, require_fit
+from enginefarm.manifest import EngineConfig
 from tests.unit.client.support.gpus import nvml, with_gpus
 from tests.unit.client.support.release import Release, SigningKey, engine_config
 from tests.unit.client.support.server import LoopbackFarm
@@ -61,6 +63,49 @@ def test_where_nothing_can_be_seen_it_is_said_why(
 )
 def test_one_gpu_of_the_architecture_is_enough(host: Host, fit: Fit) -> None:
     assert fit_of(ADA_ENGINE, host) == fit
+
+
+RTX_4090 = Gpu("NVIDIA GeForce RTX 4090", "sm_89")
+A10, T4 = Gpu("NVIDIA A10", "sm_86"), Gpu("Tesla T4", "sm_75")
+
+
+@pytest.mark.parametrize(
+    ("target", "option", "fits", "misfits"),
+    [
+        ("tensorrt@sm_89", None, [L4, RTX_4090], [H200, A10]),
+        ("tensorrt@sm_89:l4", None, [L4], [RTX_4090, H200]),
+        ("tensorrt@sm_89+same_compute_capability", None, [L4, RTX_4090], [H200]),
+        ("tensorrt@sm_89:l4+same_compute_capability", None, [L4, RTX_4090], [H200]),
+        ("tensorrt@sm_89:l4", "same_compute_capability", [L4, RTX_4090], [H200]),
+        ("tensorrt@sm_86", "ampere_plus", [A10, L4, H200], [T4]),
+        ("tensorrt-rtx@sm_86+sm_89", None, [A10, L4, RTX_4090], [H200, T4]),
+        # What a newer farm may say: nothing is claimed of it that is not certain.
+        ("tensorrt@sm_89:l4+everywhere", None, [L4], [RTX_4090]),
+        ("tensorrt/sm_89", None, [L4, RTX_4090], [H200]),
+    ],
+)
+def test_an_engine_fits_the_gpus_that_its_target_names(
+    target: str, option: str | None, fits: list[Gpu], misfits: list[Gpu]
+) -> None:
+    named = re.search(r"sm_\d+", target)
+    assert named is not None
+    told = {"target": target, "arch": named[0], "portability": option}
+    config = EngineConfig.model_validate(CPU_ENGINE.model_dump() | told)
+
+    assert [gpu for gpu in fits + misfits if fit_of(config, Host((gpu,))).fits] == fits
+    for gpu in misfits:
+        with pytest.raises(FarmError) as caught:
+            require_fit(config, Host((gpu,)))
+        assert caught.value.code == "gpu_differs"
+
+
+def test_another_sku_of_the_architecture_is_named_as_what_it_is() -> None:
+    config = ADA_ENGINE.model_copy(update={"target": "tensorrt@sm_89:l4"})
+    with pytest.raises(FarmError) as caught:
+        require_fit(config, Host((RTX_4090,)))
+
+    assert caught.value.message == "The engine is for sm_89:l4, and no GPU of this machine is."
+    assert caught.value.context == {"wanted": "sm_89:l4", "here": ["sm_89:geforce-rtx-4090"]}
 
 
 def test_an_engine_that_needs_no_gpu_runs_beside_any() -> None:

@@ -70,6 +70,7 @@ def test_what_can_be_had_is_let_through(precision: dict[str, Any], targets: list
         ({"kind": "int4", "method": "awq-lite"}, "tensorrt-rtx@sm_89", "calibration_missing"),
         (FP8, "tensorrt-rtx@sm_86", "precision_not_on_architecture"),
         (FP8, "tensorrt-rtx@sm_75", "precision_not_on_architecture"),
+        (FP8, "tensorrt-rtx@sm_86+sm_89", "precision_not_on_architecture"),
         (FP8, "onnxruntime@cpu", "precision_not_on_architecture"),
         ({"kind": "int4"}, "tensorrt-rtx@sm_75", "precision_not_on_architecture"),
         (FP8 | {"tool": "onnxruntime"}, "tensorrt-rtx@sm_89", "precision_tool"),

@@ -94,12 +94,23 @@ def test_source_positions_are_left_out(said: str, meant: str | None) -> None:
         assert found == meant
 
 
-def engine(magic: bytes = b"vtrt", version: bytes = bytes((1, 7, 1, 116)), more: int = 0) -> bytes:
-    """Return a file that begins as a TensorRT-RTX engine does."""
+BOTH = ("sm_86", "sm_89")
+
+
+def engine(
+    magic: bytes = b"vtrt",
+    version: bytes = bytes((1, 7, 1, 116)),
+    more: int = 0,
+    bits: int = 0b1100,
+    half: bytes = b"vtrt",
+) -> bytes:
+    """Return a file that begins as a TensorRT-RTX engine for sm_86 and sm_89 does."""
     body = bytearray(100)
     body[:4] = magic
     struct.pack_into("<Q", body, 16, 100 + more)
     body[24:28] = version
+    body[28:32] = half
+    struct.pack_into("<I", body, 32, bits)
     return bytes(body)
 
 
@@ -110,7 +121,8 @@ def test_a_header_names_kind_version_and_length(tmp_path: Path) -> None:
     assert header is not None
     assert (header.kind, header.version) == ("tensorrt-rtx", "1.7.1.116")
     assert header.declared_bytes == 100
-    assert header_fault(path, "tensorrt-rtx", "1.7.1.116") is None
+    assert header.archs == BOTH
+    assert header_fault(path, "tensorrt-rtx", "1.7.1.116", BOTH) is None
 
 
 @pytest.mark.parametrize(
@@ -122,9 +134,23 @@ def test_a_header_names_kind_version_and_length(tmp_path: Path) -> None:
         (engine(b"ftrt"), "is a tensorrt engine"),
         (engine(version=bytes((1, 6, 0, 1))), "names version 1.6.0.1"),
         (engine(more=1), "declares 101 bytes"),
+        (engine(bits=0b1000), "has code for sm_89, and was to have it for sm_86 and sm_89"),
+        (engine(bits=0), "has code for no architecture"),
     ],
 )
 def test_a_wrong_header_is_named(tmp_path: Path, content: bytes, fault: str) -> None:
     path = tmp_path / "e"
     path.write_bytes(content)
-    assert fault in (header_fault(path, "tensorrt-rtx", "1.7.1.116") or "")
+    assert fault in (header_fault(path, "tensorrt-rtx", "1.7.1.116", BOTH) or "")
+
+
+@pytest.mark.parametrize("content", [engine(half=b"else"), engine(bits=1 << 20)])
+def test_a_header_whose_second_half_is_another_is_asked_for_no_architecture(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "e"
+    path.write_bytes(content)
+    header = read_header(path)
+    assert header is not None
+    assert header.archs is None
+    assert header_fault(path, "tensorrt-rtx", "1.7.1.116", BOTH) is None

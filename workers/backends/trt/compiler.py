@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, error_finding
 from enginefarm.state import Blame
+from enginefarm.target import Target
 from workers.backends.base import Compiled, ModelSource, ProgressSink
 from workers.backends.trt import (
     header,
@@ -94,7 +95,7 @@ class Compiler:
             timed.require_hit()
         if not done:
             raise self._refused(self.record.errors, source)
-        self._require_header(part)
+        self._require_header(part, source)
         left = timed.left(config) if timed is not None else None
         del config  # with it goes its timing cache, and the log then says how often it served
         if left is not None:
@@ -150,8 +151,8 @@ class Compiler:
             raise troubles[0]  # the runtime keeps it to itself, and may say that all is well
         return bool(done)
 
-    def _require_header(self, part: Path) -> None:
-        fault = header.header_fault(part, self.kind, self.version)
+    def _require_header(self, part: Path, source: ModelSource) -> None:
+        fault = header.header_fault(part, self.kind, self.version, source.target.archs)
         if fault is not None:
             raise JobFailed(
                 "The engine that was written cannot be right.",
@@ -172,11 +173,12 @@ class Compiler:
         )
 
     def _refused(self, texts: list[str], source: ModelSource) -> JobFailed:
+        archs = " and ".join(source.target.archs)
         return failure_of(
             [recording.plain(text) for text in texts],
             Runtime.TENSORRT,
             code="build_refused",
-            message=f"{self.label} did not build the model for {source.target.arch}.",
+            message=f"{self.label} did not build the model for {archs}.",
         )
 
     def _mute_refusal(self) -> Finding:
@@ -186,14 +188,14 @@ class Compiler:
             fix="Read the job's log; try another backend.",
         )
 
-    def not_measurable(self, engine: Path, arch: str, threads: int) -> JobFailed:
+    def not_measurable(self, engine: Path, target: Target, threads: int) -> JobFailed:
         """Return the refusal to run an engine: engines are built here, and nothing runs them."""
         return JobFailed(
-            f"{engine.name} for {self.kind}@{arch} cannot be measured on this node.",
+            f"{engine.name} for {target} cannot be measured on this node.",
             blame=Blame.NODE,
             code="not_measurable_here",
             why=f"This node builds {self.label} engines and runs none ({threads} threads asked).",
-            fix=f"Start a node with a {arch} GPU.",
+            fix=f"Start a node with a {' or '.join(target.archs)} GPU.",
         )
 
 

@@ -14,7 +14,8 @@ from enginefarm.nearest import did_you_mean
 from enginefarm.target import Target
 
 _GATE = re.compile(
-    r"^(?:(?P<target>[^\s:]+@[^\s:]+):)?(?P<metric>[A-Za-z0-9_.]+)(?:\[(?P<output>[^\]]+)\])?"
+    r"^(?:(?P<target>[^\s:]+@[^\s:]+(?::[a-z0-9-]+(?:\+\w+)?)?):)?"
+    r"(?P<metric>[A-Za-z0-9_.]+)(?:\[(?P<output>[^\]]+)\])?"
     r"\s*(?P<sign>>=|<=)\s*(?P<bound>[^\s]+)$"
 )
 _METRIC = re.compile(

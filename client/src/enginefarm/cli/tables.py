@@ -97,10 +97,12 @@ def _notes(node: NodeView) -> Iterator[str]:
 
 def targets_table(targets: Iterable[TargetAvailability]) -> Grid:
     """Return the targets."""
-    grid = _grid("target!", "versions~", "built by~", "measured by~")
+    grid = _grid("target!", "versions~", "built by~", "measured by~", "SKUs~")
     for target in targets:
         absent = NONE if target.in_this_version else "not in this version"
-        lists = (", ".join(each) or NONE for each in (target.compiles, target.measures))
+        lists = (
+            ", ".join(each) or NONE for each in (target.compiles, target.measures, target.skus)
+        )
         grid.add(str(target.target), ", ".join(target.versions) or absent, *lists)
     return grid
 

@@ -1,8 +1,8 @@
 """Whether an engine is for the GPU of this machine, as far as that can be seen from here.
 
-An engine is compiled for one architecture, and a runtime tells a misfit late or not at all. What
-can be seen is asked of NVIDIA's own library (``pynvml``, where it is installed); where nothing can
-be seen nothing is claimed.
+An engine is compiled for an architecture, or several, or one SKU, and a runtime tells a misfit late
+or not at all. What can be seen is asked of NVIDIA's own library (``pynvml``, where it is
+installed); where nothing can be seen nothing is claimed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import JsonValue
 
@@ -18,6 +18,8 @@ from enginefarm.counted import counted
 from enginefarm.errors import FarmError
 from enginefarm.manifest import EngineConfig
 from enginefarm.runtime_cache import Place
+from enginefarm.sku import sku_of
+from enginefarm.target_text import Portability, read_parts, runs_on
 
 DRIVER = Path("/proc/driver/nvidia")
 _CPU = "cpu"
@@ -29,6 +31,11 @@ class Gpu:
 
     name: str
     arch: str
+
+    @property
+    def sku(self) -> str:
+        """Its name as a target says it."""
+        return sku_of(self.name)
 
 
 @dataclass(frozen=True)
@@ -92,17 +99,49 @@ def _text(said: str | bytes) -> str:
     return said if isinstance(said, str) else said.decode()
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Which GPUs an engine is for."""
+
+    archs: tuple[str, ...]
+    sku: str | None
+    portability: Portability | None
+
+    @classmethod
+    def of(cls, config: EngineConfig) -> Self:
+        """Read it from the target; of one that cannot be read, the architecture alone."""
+        parts = read_parts(config.target)
+        if parts is None or config.arch not in parts.archs:
+            return cls((config.arch,), None, config.portability)
+        known = [Portability(mark) for mark in parts.marks if mark in set(Portability)]
+        return cls(parts.archs, parts.sku, next(iter(known), config.portability))
+
+    @property
+    def text(self) -> str:
+        """As a target says it."""
+        sku = f":{self.sku}" if self.sku else ""
+        return "+".join(self.archs) + sku + (f"+{self.portability}" if self.portability else "")
+
+    def takes(self, gpu: Gpu) -> bool:
+        return runs_on(self.archs, self.sku, self.portability, gpu.arch, gpu.sku)
+
+    def here(self, host: Host) -> list[str]:
+        """Name the GPUs of a machine as finely as the engine names its own."""
+        return sorted({f"{gpu.arch}:{gpu.sku}" if self.sku else gpu.arch for gpu in host.gpus})
+
+
 def fit_of(config: EngineConfig, host: Host) -> Fit:
-    """Compare the architecture of an engine with the GPUs of a machine."""
+    """Compare what an engine is for with the GPUs of a machine."""
     if config.arch == _CPU:
         return Fit(fits=None, said="not checked: the engine needs no GPU")
     if not host.gpus:
         return Fit(fits=None, said=f"not checked: {host.unseen}")
-    same = [gpu for gpu in host.gpus if gpu.arch == config.arch]
+    wanted = _Wanted.of(config)
+    same = [gpu for gpu in host.gpus if wanted.takes(gpu)]
     if same:
-        return Fit(fits=True, said=f"fits: {same[0].name}, {config.arch}")
+        return Fit(fits=True, said=f"fits: {same[0].name}, {same[0].arch}")
     here = ", ".join(sorted({f"{gpu.name}, {gpu.arch}" for gpu in host.gpus}))
-    return Fit(fits=False, said=f"does not fit: the engine is for {config.arch}; here is {here}")
+    return Fit(fits=False, said=f"does not fit: the engine is for {wanted.text}; here is {here}")
 
 
 def require_fit(config: EngineConfig, host: Host) -> None:
@@ -111,14 +150,14 @@ def require_fit(config: EngineConfig, host: Host) -> None:
     Raises:
         FarmError: code ``gpu_differs``.
     """
-    found = fit_of(config, host)
+    found, wanted = fit_of(config, host), _Wanted.of(config)
     if found.fits is False:
         raise FarmError(
-            f"The engine is for {config.arch}, and no GPU of this machine is.",
+            f"The engine is for {wanted.text}, and no GPU of this machine is.",
             code="gpu_differs",
             why=f"Here is {', '.join(sorted({f'{gpu.name}, {gpu.arch}' for gpu in host.gpus}))}.",
             fix="Pull the engine that was built for this GPU; or, to fetch this one for another "
             "machine, add --other-gpu.",
-            wanted=config.arch,
-            here=list[JsonValue](sorted({gpu.arch for gpu in host.gpus})),
+            wanted=wanted.text,
+            here=list[JsonValue](wanted.here(host)),
         )

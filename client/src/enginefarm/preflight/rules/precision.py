@@ -15,21 +15,24 @@ _GEMMS = words("Attention GRU Gemm LSTM MatMul RNN")
 
 def types_of_architecture(subject: Subject) -> Iterator[Finding]:
     """Number types that need a newer GPU than the target's."""
-    table, arch = subject.capabilities, subject.target.arch
+    table = subject.capabilities
     kinds = subject.types | {tensor.name: tensor.dtype for tensor in subject.facts.weights()}
     found = grouped(
-        (kind, name)
+        ((arch, kind), name)
+        for arch in subject.target.archs
         for name, kind in kinds.items()
         if kind in table.types_by_arch and arch not in table.types_by_arch[kind]
     )
-    for kind, names in found.items():
+    for (arch, kind), names in found.items():
         able = ", ".join(sorted(table.types_by_arch[kind], key=_number))
         yield at_tensors(
             refusal(
                 subject,
                 "precision_not_on_architecture",
                 f"{arch} has no {kind}; {table.label} builds it for {able}.",
-                fix=f"Choose one of {able}, or another precision.",
+                fix=f"Choose one of {able}, or another precision."
+                if not subject.target.beside
+                else f"Leave {arch} out of the target, or choose another precision.",
             ),
             names,
         )
@@ -41,8 +44,9 @@ def _number(arch: str) -> int:
 
 def fp32_matrices(subject: Subject) -> Iterator[Finding]:
     """Matrix products in fp32 where the compiler has them only in fp16 and int8."""
-    table, arch = subject.capabilities, subject.target.arch
-    if arch not in table.no_fp32_gemm:
+    table = subject.capabilities
+    without = [arch for arch in subject.target.archs if arch in table.no_fp32_gemm]
+    if not without:
         return
     labels = [
         node.label
@@ -57,7 +61,7 @@ def fp32_matrices(subject: Subject) -> Iterator[Finding]:
             refusal(
                 subject,
                 "precision_not_on_architecture",
-                f"{table.label} has no fp32 matrix product for {arch}.",
+                f"{table.label} has no fp32 matrix product for {' and '.join(without)}.",
                 fix="Convert the model to fp16, or choose sm_80 or newer.",
             ),
             labels,
