@@ -9,8 +9,9 @@ from typing import Any
 from enginefarm.finding import Finding
 from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from enginefarm.precision import PrecisionKind
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
@@ -38,6 +39,8 @@ class Explainer:
     live: Sequence[LiveNode]
     explain: bool
     twin: PrecisionKind | None = None
+    data: list[Finding] | None = None
+    """What the stage found of the calibration data, once it is seen that it has run."""
     _done: dict[Stage, Done] | None = field(default_factory=dict)
     _its_twin: Explainer | None = None
     _findings: list[Finding] | None = None
@@ -89,19 +92,17 @@ class Explainer:
             told = {"stage": stage, "queue": queue, "outcome": outcome, "nodes": nodes}
             return PlannedJob(key=None, twin=self.twin, sku=sku, **told)
         files = {"digest": self.model.digest, "files": self.model.files}
-        made = replace(made_of(self._done, self._built_twin()), sku_keys=self._skus or None)
-        recipe = recipe_for(stage, self.spec, target, version, files, made, sku)
+        made = made_of(self._done, self._built_twin())
+        made = replace(made, sku=sku, sku_keys=self._skus or None)
+        recipe = recipe_for(stage, self.spec, target, version, files, made)
         key = key_of(recipe)
         known = jobs.succeeded_with_key(self.session, self.tenant_id, key)
         leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
         if stage is Stage.CHECK:
             self._look_at_check(key)
-        if sku is not None:
-            self._skus[sku] = None if known is None else key
-        elif known is not None:
-            self._done[stage] = Done(key, known.result or {})
-        elif stage is not Stage.CHECK:
-            self._done = None
+        if known is not None and stage in PRECISION_STAGES and self.spec.precision.calibration:
+            self.data = _of_data(known.result or {})
+        self._go_on(stage, sku, key, known)
         memory = None if control or leader is not None else self._memory(stage)
         if memory is not None and nodes:
             nodes = self._with_memory(stage, memory)
@@ -118,6 +119,15 @@ class Explainer:
             repairs=repairs_of(known.result) if known is not None else [],
             miss=self._miss(stage, recipe) if self.explain and leader is None else None,
         )
+
+    def _go_on(self, stage: Stage, sku: str | None, key: str, known: Job | None) -> None:
+        """Remember what the next stages rest on, or that it is not there yet."""
+        if sku is not None:
+            self._skus[sku] = None if known is None else key
+        elif known is not None and self._done is not None:
+            self._done[stage] = Done(key, known.result or {})
+        elif stage is not Stage.CHECK:
+            self._done = None
 
     def _able(self, stage: Stage, version: str, sku: str | None) -> list[str]:
         tool = self.spec.precision.maker
@@ -152,6 +162,11 @@ class Explainer:
             nearest_job=best.id,
             differences=differences(recipe, best.recipe or {}),
         )
+
+
+def _of_data(result: dict[str, Any]) -> list[Finding]:
+    """Return what the stage that calibrates found of its data."""
+    return PrecisionReport.model_validate(result["facts"]["precision"]).findings
 
 
 def _outcome(known: Job | None, leader: Job | None, *, waits: bool) -> str:

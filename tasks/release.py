@@ -41,7 +41,7 @@ def made_for(job: Job, its_jobs: Sequence[Job]) -> Made:
     twin = _done(twin_jobs(its_jobs)).get(Stage.COMPILE) if job.twin is None else None
     made = made_of(_done(chain_of(job, its_jobs)), twin)
     measured = {row.sku or "": _key_of_done(row) for row in sku_jobs(its_jobs)}
-    return replace(made, sku_keys=measured or None)
+    return replace(made, sku=job.sku, sku_keys=measured or None)
 
 
 def _key_of_done(row: Job) -> str | None:
@@ -97,7 +97,7 @@ class Ground:
             job.backend_version or "",
             {"digest": self.model.digest, "files": self.model.files},
             made_for(job, its_jobs),
-            job.sku,
+            self.build.search_id,
         )
 
 

@@ -30,7 +30,7 @@ from tasks.messages import (
     OutputFile,
     Progress,
 )
-from workers import ends, hardware, offering, sandbox, transfer, verdict
+from workers import alone, ends, hardware, offering, sandbox, transfer, verdict
 from workers.childjob import (
     JOB_FILE,
     RESULT_FILE,
@@ -42,7 +42,7 @@ from workers.childjob import (
 )
 from workers.farm_api import WorkerApi
 from workers.fetching import fetch
-from workers.gpu.need import GpuRules, need_of, on_sku
+from workers.gpu.need import GpuRules, need_of
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
@@ -157,16 +157,14 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        job, taken = self._job, end.result.device_uuid
-        target = machine.target_on_device(job.stage, on_sku(job.target, job.sku), taken)
-        found = machine.describe(self._shop.devices, target, load_before, taken)
+        found = machine.of_job(self._job, self._shop.devices, load_before, end.result.device_uuid)
         return replace(end, machine=found)
 
     def _road(self, scratch: Path) -> offering.NodeRoad:
         job, shop, said, stop = self._job, self._shop, self._log, self._stop
         need = partial(need_of, job.stage, job.target, shop.devices, shop.gpus)
-        limits, patience = self._limits, self._patience
-        return offering.NodeRoad(shop.api, job, scratch, limits, need, said, stop, patience)
+        mine = (shop.api, job, scratch, self._limits, need)
+        return offering.NodeRoad(*mine, said, stop, self._patience)
 
     def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
         out = scratch / "out"
@@ -217,12 +215,13 @@ class _Attempt:
             words = self._log.render().decode(errors="replace")
             failure = verdict.with_last_words(failure, words)
             self._log.say(f"{failure.message} {failure.why} {failure.fix}")
-            return _End(JobState.FAILED, failure=failure)
-        result = ChildResult.model_validate_json(path.read_bytes())
-        if result.failure is not None:
-            self._log.say(f"{result.failure.message} {result.failure.why}")
-            return _End(JobState.FAILED, tuple(result.outputs), result, result.failure)
-        return _End(JobState.SUCCEEDED, tuple(result.outputs), result)
+            result = alone.measured(scratch, failure)
+        else:
+            result = ChildResult.model_validate_json(path.read_bytes())
+            if result.failure is not None:
+                self._log.say(f"{result.failure.message} {result.failure.why}")
+        state = JobState.SUCCEEDED if result.failure is None else JobState.FAILED
+        return _End(state, tuple(result.outputs), result, result.failure)
 
     def _stop(self) -> str | None:
         return self._lease.stop_reason

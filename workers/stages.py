@@ -21,6 +21,7 @@ from enginefarm.runtime_cache import file_name
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from workers import benchmark, timing
+from workers.alone import ALONE_FILE
 from workers.backends.base import (
     Backend,
     Compiled,
@@ -30,7 +31,7 @@ from workers.backends.base import (
     TimingGiven,
 )
 from workers.backends.registry import open_backend
-from workers.childjob import ChildJob, ChildOutput, ChildResult
+from workers.childjob import ChildJob, ChildOutput, ChildResult, write_document
 from workers.gpu.taken import Taken, taken
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
@@ -214,9 +215,16 @@ def benchmark_engine(
         twin.path if twin else None,
         job.out / CACHE_FILE,
     )
-    facts = benchmark.run(request, backend, sink, peak_memory_bytes, device)
-    facts["versions"] = versions(backend)
-    return ChildResult(outputs=_cache(request, facts), facts=facts)
+    told = versions(backend)
+
+    def keep(facts: dict[str, Any]) -> None:
+        uuid = None if device is None else device.gpu.uuid
+        kept = ChildResult(facts=facts | {"versions": told}, device_uuid=uuid)
+        write_document(job.out.parent / ALONE_FILE, kept)
+
+    facts = benchmark.run(request, backend, sink, peak_memory_bytes, device, keep)
+    found = facts | {"versions": told}
+    return ChildResult(outputs=_cache(request, facts), facts=found)
 
 
 def _cache(request: benchmark.Request, facts: dict[str, Any]) -> list[ChildOutput]:

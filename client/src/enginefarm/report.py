@@ -7,8 +7,9 @@ Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A repor
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
-``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``;
-schema 5 had no ``portability`` and no ``runtime_cache``.
+``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``; schema
+5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin, no ``portability``
+and no ``runtime_cache``.
 """
 
 from __future__ import annotations
@@ -209,13 +210,17 @@ class BuildReport(_Data):
     def measurement_labels(self) -> list[str]:
         """What the manifest warns of.
 
-        :data:`TAINTED`: a latency cannot be relied on. :data:`UNMEASURED_SKU`: the engine was not
+        :data:`TAINTED`: a time cannot be relied on. :data:`UNMEASURED_SKU`: the engine was not
         measured on each SKU that was asked for.
         """
         skus = [] if self.portability is None else self.portability.skus
-        every = [*self.latency, *(row for sku in skus for row in sku.latency)]
-        tainted = [TAINTED] if any(row.trust and row.trust.tainted for row in every) else []
-        return tainted + ([UNMEASURED_SKU] if any(row.reason for row in skus) else [])
+        verdicts = [self.precision_verdict, *(row.precision_verdict for row in skus)]
+        beside = [row.trust for verdict in verdicts if verdict for row in verdict.speed]
+        alone = [row.trust for row in self.latency]
+        alone += [row.trust for sku in skus for row in sku.latency]
+        tainted = any(trust and trust.tainted for trust in (*alone, *beside))
+        unmeasured = any(row.reason for row in skus)
+        return [TAINTED] * tainted + [UNMEASURED_SKU] * unmeasured
 
 
 class GateVerdict(_Data):
@@ -228,3 +233,6 @@ class GateVerdict(_Data):
     met: bool
     missed_by: float | None = Field(default=None, description="How far it is from the bound.")
     reason: str | None = None
+    tainted: bool = Field(
+        default=False, description="Whether it is not met since the number cannot be relied on."
+    )
