@@ -132,6 +132,7 @@ def test_an_engine_is_run_on_what_it_is_fed_and_gives_its_memory_back(tmp_path: 
     for batch in (1, 3):
         x = np.arange(batch * 4, dtype="float32").reshape(batch, 4)
         (y,) = runner.run({"x": x})
+        assert y is not None
         assert np.array_equal(y, 2 * x)
     assert behind.memory.held == {}
 

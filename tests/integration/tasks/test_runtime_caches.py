@@ -65,7 +65,7 @@ def scene(farm: Farm) -> Scene:
 
 
 def built(scene: Scene, node: RtxNode, *skus: str) -> str:
-    body = {"options": {"repair": {"mode": "none"}}, "measure_on": list(skus)}
+    body: dict[str, Any] = {"options": {"repair": {"mode": "none"}}, "measure_on": list(skus)}
     build_id = scene.submit(TARGET, **body)
     for stage in (Stage.CHECK, Stage.COMPILE):
         scene.do(node, build_id, stage, TARGET)
@@ -131,7 +131,7 @@ def test_a_cache_that_is_told_to_be_of_another_machine_is_refused(
 
 def test_a_runtime_that_compiles_nothing_there_leaves_none(scene: Scene) -> None:
     node = RtxNode(scene.farm, "a", backends=[backend(arch="sm_89")])
-    body = {"options": {"repair": {"mode": "none"}}}
+    body: dict[str, Any] = {"options": {"repair": {"mode": "none"}}}
     build_id = scene.submit("onnxruntime@sm_89", **body)
     for stage in (Stage.CHECK, Stage.COMPILE):
         scene.do(node, build_id, stage, "onnxruntime@sm_89")

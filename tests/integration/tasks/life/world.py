@@ -111,12 +111,12 @@ class LifeNode(FakeNode):
     dead: bool = False
     draining: bool = False
     heard_at: int = 0
-    gpus: tuple[str, ...] = ()
+    skus: tuple[str, ...] = ()
     http: ClassVar[httpx.Client]
 
     def described(self) -> NodeDescription:
         devices = [
-            Device(arch="sm_89", name=GPUS[sku], uuid=f"GPU-{self.name}-{sku}") for sku in self.gpus
+            Device(arch="sm_89", name=GPUS[sku], uuid=f"GPU-{self.name}-{sku}") for sku in self.skus
         ]
         return super().described().model_copy(update={"devices": devices})
 
@@ -199,9 +199,9 @@ class World:
             LifeNode(self.brittle, "node-a"),
             LifeNode(self.brittle, "node-b", slots=2, engine=b"the same engine each time"),
             LifeNode(
-                self.brittle, "node-g", [backend(arch="sm_89")], cosine=0.5, gpus=tuple(GPUS)[:1]
+                self.brittle, "node-g", [backend(arch="sm_89")], cosine=0.5, skus=tuple(GPUS)[:1]
             ),
-            LifeNode(self.brittle, "node-h", [backend(arch="sm_89")], gpus=tuple(GPUS)[1:]),
+            LifeNode(self.brittle, "node-h", [backend(arch="sm_89")], skus=tuple(GPUS)[1:]),
         ]
 
     def _tenant(self, name: str) -> Scene:
@@ -237,7 +237,7 @@ class World:
             [backend(arch=arch)],
             heard_at=self.clock,
             credential=before,
-            gpus=tuple(GPUS) if arch == Target.parse(GPU).arch else (),
+            skus=tuple(GPUS) if arch == Target.parse(GPU).arch else (),
         )
         self.nodes = [row for row in self.nodes if row.name != name] + [node]
         return node
@@ -256,7 +256,7 @@ class World:
         with self.farm.database.transaction() as session:
             query = select(Node.name).where(Node.state == NodeState.ACTIVE)
             active = set(session.scalars(query))
-        return {sku for node in self.nodes if node.name in active for sku in node.gpus}
+        return {sku for node in self.nodes if node.name in active for sku in node.skus}
 
     def serving(self, target: str) -> bool:
         """Tell whether an active node builds for a target."""
