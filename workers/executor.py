@@ -111,9 +111,9 @@ class _Attempt:
         self._job = assignment
         self._log = JobLog(workshop.job_log_bytes)
         self._lease = Lease(workshop.api, assignment, self._log)
-        limits = assignment.limits
-        memory = limits.memory_bytes or workshop.job_memory_bytes
-        self._limits = sandbox.Limits(limits.running_s, limits.silent_s, memory)
+        told = assignment.limits
+        memory = told.memory_bytes or workshop.job_memory_bytes
+        self._limits = sandbox.Limits(told.running_s, told.silent_s, memory)
 
     def carry_out(self) -> str:
         try:

@@ -67,6 +67,7 @@ def describe(
         job_memory_bytes=job_memory_bytes,
         reads_refined_targets=True,
         farm_version=version("enginefarm"),
+        compares=True,
     )
 
 

@@ -134,6 +134,14 @@ class LeavesRuntimeCache(Protocol):
         """Return the engine opened once more, with a cache; None if the runtime refuses that."""
 
 
+@runtime_checkable
+class RunsConcurrently(Protocol):
+    """What a :class:`Runner` also is if several threads may run its engine at once."""
+
+    def bound(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
+        """Return what runs the engine once with these inputs, to be called by one thread."""
+
+
 class Backend(Protocol):
     """A runtime that builds engines and may be able to run them."""
 

@@ -8,8 +8,8 @@ that were measured before schema 2, so look at whether ``cosine_worst`` is there
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
 ``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``; schema
-5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin, no ``portability``
-and no ``runtime_cache``.
+5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin, no ``streams``, no
+``portability`` and no ``runtime_cache``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.runtime_cache import RuntimeCacheReport
 from enginefarm.spec import Profile
+from enginefarm.streams_report import StreamsReport as StreamsReport  # noqa: PLC0414
 from enginefarm.target import Target
 from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
 from enginefarm.verdict_report import VerdictReport
@@ -107,6 +108,12 @@ class LatencyReport(_Data):
     )
     device_reason: str | None = Field(default=None, description="Why ``device`` is absent.")
     trust: TrustRecord | None = Field(default=None, description="Absent before schema 5.")
+    streams: Annotated[list[StreamsReport], Field(max_length=16)] = Field(
+        default=[], description="The same with several runs at a time, if that was asked for."
+    )
+    streams_reason: str | None = Field(
+        default=None, description="Why ``streams`` lacks what was asked for."
+    )
 
 
 class CompileReport(_Data):

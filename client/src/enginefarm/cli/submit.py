@@ -27,6 +27,7 @@ from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
 from enginefarm.gate import Tainted, Unmeasured
 from enginefarm.plan_views import PlannedTarget
+from enginefarm.search import Prefer
 from enginefarm.spec import BuildSpec
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
@@ -42,6 +43,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    streams: options.Streams = None,
     trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
@@ -66,12 +68,15 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked, space = _of_model(target, profile, trtexec, option, fix, allow, precision)
-    search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
+    more, space = _rewritten(_options(option, streams), fix, allow, precision, measure_on)
+    asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    asked |= _circumstances(label, measure_on, seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
-    _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
+    _send(ctx, asked, (space, require, budget, prefer), (model, name, evaluation, calibration), way)
+
+
+_Wanted = tuple[JsonValue, list[str] | None, str | None, Prefer | None]
+"""Of a search: its space, what it has to reach, its budget, and by what it chooses."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,13 @@ class _Way:
 def _send(
     ctx: typer.Context,
     asked: dict[str, JsonValue],
-    search: dict[str, JsonValue] | None,
-    files: _Files,
+    wanted: _Wanted,
+    sent: tuple[str, str | None, str | None, str | None],
     way: _Way,
 ) -> None:
+    space, require, budget, prefer = wanted
+    search = searched(space, require or [], budget, prefer, plan=way.dry_run or way.explain)
+    files = _Files(*sent)
     _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, files.model, files.name, files.evaluation, settings_of(ctx).cache)
@@ -126,49 +134,47 @@ def _search(
     begin(farm, spec, way.key, as_json=way.as_json)
 
 
-def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
-    return {
+def _built(
+    target: list[str],
+    profile: list[str] | None,
+    more: dict[str, JsonValue],
+    trtexec: list[str] | None,
+) -> dict[str, JsonValue]:
+    named: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
     }
+    return trtexec_arguments.added(named | more, trtexec or [])
 
 
-def _of_model(
-    target: list[str],
-    profile: list[str] | None,
-    trtexec: list[str] | None,
-    option: list[str] | None,
-    fix: list[str] | None,
-    allow: list[str] | None,
-    precision: str,
-) -> tuple[dict[str, JsonValue], JsonValue]:
-    """Return what is to be built, and the space of a search if one is asked for."""
-    more, space = _rewritten(option, fix, allow, precision)
-    return trtexec_arguments.added(_built(target, profile) | more, trtexec or []), space
-
-
-def _circumstances(
-    labels: list[str] | None, skus: list[str] | None, *, seed: int, priority: int, wait: str
-) -> dict[str, JsonValue]:
+def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict[str, JsonValue]:
     return {
         "labels": dict[str, JsonValue](arguments.labels(labels or [])),
-        "measure_on": list[JsonValue](skus or []),
         "seed": seed,
         "priority": priority,
         "wait_for_node": arguments.seconds(wait),
     }
 
 
+def _options(option: list[str] | None, streams: str | None) -> list[str]:
+    return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
+
+
 def _rewritten(
-    option: list[str] | None, fix: list[str] | None, allow: list[str] | None, kind: str
+    option: list[str],
+    fix: list[str] | None,
+    allow: list[str] | None,
+    kind: str,
+    skus: list[str] | None,
 ) -> tuple[dict[str, JsonValue], JsonValue]:
-    """Return the options by stage and the precision, and the space of a search if one is asked for.
+    """Return options by stage, precision and SKUs, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
-    given = arguments.options(option or [])
+    given = arguments.options(option)
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
+    rewritten["measure_on"] = list[JsonValue](skus or [])
     if kind == AUTO:
         return rewritten, space_asked(finer)
     return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None

@@ -9,7 +9,7 @@ from enginefarm.report import BuildReport
 from enginefarm.report_page import precision, sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
-from enginefarm.report_page.measuring import measuring
+from enginefarm.report_page.measuring import measuring, streams
 from enginefarm.report_page.portability import portability
 
 STYLE = """
@@ -43,6 +43,7 @@ def render(report: BuildReport) -> bytes:
         sections.accuracy(report),
         layers(report),
         sections.latency(report),
+        streams(report),
         portability(report),
         measuring(report),
         sections.changes(report),
