@@ -20,7 +20,7 @@ from enginefarm.digest import repr_digest
 from enginefarm.manifest import BUNDLE_TYPE, MANIFEST_TYPE
 from enginefarm.state import Scope
 from enginefarm.views import ArtifactView
-from storage import artifacts, lost
+from storage import artifacts, lost, searches
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 Deployer = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ))]
@@ -73,7 +73,8 @@ def summary(digest: DigestPath, entrance: Deployer) -> ArtifactView:
     """Return an artifact's state, files and report."""
     with entrance.transaction() as (session, caller):
         row = artifact_for(session, caller, digest)
-        return views.artifact(row, lost.of_artifact(session, caller.tenant_id, digest))
+        search = None if row.search_id is None else searches.find(session, row.search_id)
+        return views.artifact(row, lost.of_artifact(session, caller.tenant_id, digest), search)
 
 
 @router.get(

@@ -13,6 +13,8 @@ from storage.database import Session
 from storage.models import Artifact, Blob
 from storage.retention import Rule, setting_of
 
+_QUARANTINED = "the engines of quarantined artifacts"
+
 
 def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
     """Return an artifact that the caller may have.
@@ -27,7 +29,8 @@ def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
     raise Forbidden(
         f"This artifact is {row.state}.",
         code="artifact_not_published",
-        why="A key that only deploys may fetch published artifacts.",
+        why="A key that only deploys may fetch published artifacts."
+        + (f" It is a candidate of search {row.search_id}." if row.search_id else ""),
         fix="Look at the gates in its summary with a key that may read, or deploy another one.",
         state=row.state,
     )
@@ -65,11 +68,15 @@ def _refuse_expired(session: Session, caller: Caller, digest: str) -> None:
     gone = catalogue.expired(session, caller.tenant_id, "blobs", digest)
     if gone is None:
         return
+    of_twin = gone.rule == Rule.TWINS
+    what = f"A file of a twin in {gone.name}" if of_twin else f"The engine of {gone.name}"
+    kept = "what was built only to be measured beside" if of_twin else _QUARANTINED
+    stays = "the numbers are in the report" if of_twin else "manifest and report are kept"
     raise NotFound(
-        f"The engine of {gone.name} was removed on {gone.expired_at:%Y-%m-%d}.",
+        f"{what} was removed on {gone.expired_at:%Y-%m-%d}.",
         code="blob_expired",
-        why="The operator keeps the engines of quarantined artifacts for so long and no longer "
-        f"({setting_of(Rule(gone.rule))}); manifest and report are kept.",
+        why=f"The operator keeps {kept} for so long and no longer "
+        f"({setting_of(Rule(gone.rule))}); {stays}.",
         fix="Submit the build again if you need the engine.",
         digest=digest,
         expired_at=gone.expired_at.isoformat(),

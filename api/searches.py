@@ -170,7 +170,7 @@ def _summary(row: Search, tried: Sequence[Candidate]) -> dict[str, Any]:
         "model": row.model_digest,
         "model_name": row.model_name,
         "target": row.spec["build"]["targets"][0],
-        "tried": len(tried),
+        "tried": sum(not (each.outcome or {}).get("untried") for each in tried),
         "budget": row.spec["budget"]["candidates"],
         "chosen": row.chosen,
         "artifact": (chosen.outcome or {}).get("artifact") if chosen else None,

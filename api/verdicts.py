@@ -7,14 +7,20 @@ from enginefarm.state import Blame, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict
 from storage.models import Artifact, Build, Job
 
+_OVER_THE_MODEL = frozenset({"child_crashed", "out_of_memory", "silent_limit"})
+"""What a node is blamed for, and a model may well bring about on each."""
+
 
 def verdict_of(
     build: Build, failed: Job | None, made: Artifact | None
 ) -> tuple[PrecisionVerdict | None, str | None]:
     """Return the verdict and its numbers or cause; two None where there is nothing to judge.
 
-    The report of the artifact has it. Where there is no artifact, since a stage found that the
-    precision cannot be had or run, it is infeasible; what is the farm's own fault is no verdict.
+    The report of the artifact has it, and says there if it was the twin that could not be built or
+    run. Where there is no artifact, since a stage of the engine itself found that the precision
+    cannot be had or run, it is infeasible. ``failed`` is that stage, never one of the twin. A fault
+    of nodes says nothing of the precision, unless every node that tried went down over it; what is
+    the farm's own fault is no verdict.
     """
     if made is not None:
         told = (made.report or {}).get("precision_verdict") or {}
@@ -27,4 +33,6 @@ def verdict_of(
     if failed.stage in {Stage.REPAIR, Stage.PUBLISH} or failure.get("blame") == Blame.FARM:
         return None, None
     said = f"{failed.stage} failed: {failure.get('message')} [{failure.get('code')}]"
+    if failure.get("blame") == Blame.NODE and failure.get("code") not in _OVER_THE_MODEL:
+        return None, f"not known, by the fault of the nodes that tried: {said}"
     return PrecisionVerdict.INFEASIBLE, said

@@ -17,7 +17,7 @@ from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildKind, JobState, Stage
+from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.target import Target
 from enginefarm.views import (
     ArtifactView,
@@ -127,6 +127,7 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "finished_at": row.finished_at,
         "kind": BuildKind.CHECK if row.spec.get("until") else BuildKind.BUILD,
         "bumped_at": row.bumped_at,
+        "search": row.search_id,
     }
 
 
@@ -224,8 +225,13 @@ def node(row: rows.Node, running: list[str]) -> NodeView:
     )
 
 
-def artifact(row: rows.Artifact, lost: Collection[str] = ()) -> ArtifactView:
-    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some."""
+def artifact(
+    row: rows.Artifact, lost: Collection[str] = (), search: rows.Search | None = None
+) -> ArtifactView:
+    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some.
+
+    ``search``: the one whose candidate it is.
+    """
     manifest = read_manifest(row.manifest)
     config = manifest.config
     files = [
@@ -248,7 +254,16 @@ def artifact(row: rows.Artifact, lost: Collection[str] = ()) -> ArtifactView:
         created_at=row.created_at,
         lost=[file.name for file in files if file.digest in lost],
         engine_expired_at=row.engine_expired_at,
+        search=row.search_id,
+        kept_back=None if search is None else _kept_back(row, search),
     )
+
+
+def _kept_back(row: rows.Artifact, search: rows.Search) -> str | None:
+    if row.state is not ArtifactState.QUARANTINED:
+        return None
+    said = "not chosen" if search.state.terminal else "which is not over"
+    return f"a candidate of search {search.id}, {said}"
 
 
 def trust_key(row: rows.SigningKey) -> TrustKey:

@@ -21,10 +21,10 @@ import numpy as np
 
 from bench.real_inputs import samples
 from enginefarm.cli.figures import size
-from enginefarm.cli.search_tables import precision_words
 from enginefarm.client import FarmClient
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import AccuracyOf, CandidateView, SearchView
+from enginefarm.search_words import precision_words
 from localfarm.farm import LocalFarm
 from localfarm.folder import Folder, read_client_file
 from localfarm.models import shipped

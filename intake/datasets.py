@@ -32,9 +32,8 @@ def scan_npz(
     """
     file = open_npz(stream, max_bytes=max_bytes, max_expanded_bytes=max_expanded_bytes)
     samples = _samples(file.arrays)
-    for array in file.arrays:
-        _look_at_values(file, array)
-    return DatasetFound(arrays=[array.view() for array in file.arrays], samples=samples)
+    arrays = [array.view(_look_at_values(file, array)) for array in file.arrays]
+    return DatasetFound(arrays=arrays, samples=samples)
 
 
 def _samples(arrays: Sequence[Array]) -> int:
@@ -74,8 +73,10 @@ def _samples_of_a_size(arrays: Sequence[Array]) -> int:
     return counts.pop()
 
 
-def _look_at_values(file: NpzFile, array: Array) -> None:
+def _look_at_values(file: NpzFile, array: Array) -> tuple[float, float] | None:
+    """Refuse values that are none; return the least and the largest, if they are numbers."""
     seen = 0
+    ends: list[float] = []
     for piece in file.pieces(array):
         if array.dtype.kind == "f":
             finite = np.isfinite(piece)
@@ -86,6 +87,9 @@ def _look_at_values(file: NpzFile, array: Array) -> None:
         elif array.dtype.kind == "U" and not _is_text(piece.view(np.uint32)):
             raise not_npz(f"array {array.name!r} holds a letter that there is not")
         seen += piece.size
+        if array.dtype.kind != "U" and piece.size:
+            ends = [min([*ends[:1], float(piece.min())]), max([*ends[1:], float(piece.max())])]
+    return (ends[0], ends[1]) if ends else None
 
 
 def _is_text(letters: np.ndarray) -> bool:

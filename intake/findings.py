@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from enginefarm.errors import Failure
 from enginefarm.onnx_types import ExternalRef
-from enginefarm.tensor import TensorView
+from enginefarm.tensor import StoredArray, TensorView
 
 READY = b"ready\n"
 """The first line of a reader: from here on it is the file that is to blame."""
@@ -52,7 +52,7 @@ class ModelFound(_Message):
 class DatasetFound(_Message):
     """The arrays of a dataset and how many samples each of them has."""
 
-    arrays: list[TensorView]
+    arrays: list[StoredArray]
     samples: int = Field(ge=1)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from enginefarm.calibration_cache import HEAD_BYTES, refuse_calibration_cache
 from enginefarm.errors import InvalidDataset, TooLarge
-from enginefarm.tensor import TensorView
+from enginefarm.tensor import StoredArray
 
 MAX_ARRAYS = 256
 MAX_RANK = 32
@@ -62,10 +62,12 @@ class Array:
         """How many bytes its values have."""
         return math.prod(self.shape) * self.dtype.itemsize
 
-    def view(self) -> TensorView:
-        """Return it in the words of a model's inputs."""
+    def view(self, ends: tuple[float, float] | None = None) -> StoredArray:
+        """Return it in the words of a model's inputs, with its least and largest value."""
         dtype = "string" if self.dtype.kind == "U" else str(self.dtype)
-        return TensorView(name=self.name, dtype=dtype, shape=list(self.shape))
+        low, high = ends or (None, None)
+        shape = list[int | str | None](self.shape)
+        return StoredArray(name=self.name, dtype=dtype, shape=shape, low=low, high=high)
 
     def index(self, flat: int) -> list[int]:
         """Return the index of an element by its place in the file."""

@@ -12,7 +12,9 @@ class Rule(StrEnum):
 
     LOGS = "logs"
     RESULTS = "results"
+    TWINS = "twins"
     QUARANTINED = "quarantined"
+    CANDIDATES = "candidates"
     MODELS = "models"
     DATASETS = "datasets"
     EVENTS = "events"
@@ -21,7 +23,9 @@ class Rule(StrEnum):
 SAID: dict[Rule, str] = {
     Rule.LOGS: "logs of attempts",
     Rule.RESULTS: "results of targets that ended unpublished",
+    Rule.TWINS: "results that only a twin needed",
     Rule.QUARANTINED: "engines of quarantined artifacts",
+    Rule.CANDIDATES: "what searches have made and not chosen",
     Rule.MODELS: "models that nothing uses",
     Rule.DATASETS: "datasets that nothing uses",
     Rule.EVENTS: "events of builds that have ended",

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from enginefarm.errors import NotFound
 from enginefarm.search import SearchState
 from storage.database import Session
-from storage.models import Candidate, Search
+from storage.models import Build, Candidate, Search
 
 
 def get(session: Session, tenant_id: str, search_id: str) -> Search:
@@ -82,6 +82,14 @@ def last_begun(session: Session, search_id: str) -> datetime | None:
     return session.scalar(
         rows.where(Candidate.search_id == search_id, Candidate.build_id.is_not(None))
     )
+
+
+def last_moved(session: Session, search_id: str) -> datetime | None:
+    """Return when a search's newest build was begun, or its last one ended; None: there is none."""
+    query = select(Candidate.created_at, Build.finished_at)
+    joined = query.join(Build, Build.id == Candidate.build_id)
+    rows = session.execute(joined.where(Candidate.search_id == search_id))
+    return max((each for row in rows for each in row if each is not None), default=None)
 
 
 def candidates_of(session: Session, search_ids: Collection[str]) -> dict[str, list[Candidate]]:

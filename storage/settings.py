@@ -47,8 +47,20 @@ class RetentionSettings(BaseSettings):
         description="What targets made that ended unpublished, from the last build that used it; "
         "0: for ever.",
     )
+    twins_kept_days: float = Field(
+        default=30.0,
+        ge=0,
+        description="What was built only to measure an engine beside it, from the last build that "
+        "used it; 0: for ever.",
+    )
     quarantined_kept_days: float = Field(
         default=90.0, ge=0, description="Engines of quarantined artifacts; 0: for ever."
+    )
+    candidates_kept_days: float = Field(
+        default=7.0,
+        ge=0,
+        description="What candidates have made that their search has not chosen, from its end; "
+        "0: for ever.",
     )
     models_kept_days: float = Field(
         default=0.0,

@@ -53,7 +53,7 @@ def beside_of(
     twin = _twin(asked, jobs)
     rows = [PairedRuns.model_validate(row) for row in found.get("comparison", [])]
     if twin.engine is None:
-        return Beside(twin, reason=f"the twin could not be built: {_why_not(jobs)}")
+        return Beside(twin, reason=_not_built(twin.precision, jobs))
     told = found.get("comparison_reason") or "the node that measured it knows no twins"
     return Beside(twin, rows, reason=told)
 
@@ -86,6 +86,15 @@ def _kind(asked: PrecisionKind, jobs: Mapping[Stage, Job]) -> tuple[PrecisionKin
     if twin_kind(PrecisionKind.INT8, target) is PrecisionKind.AS_IS:
         return kind, f"{target} does not compute in fp16"
     return kind, f"without {asked} it would be built as it came"
+
+
+def _not_built(kind: PrecisionKind, jobs: Mapping[Stage, Job]) -> str:
+    """Say that it is the twin that is not there, and how to see what is wrong with it."""
+    model = "the model as it came" if kind is PrecisionKind.AS_IS else f"the model in {kind}"
+    return (
+        f"the twin, {model}, could not be built, while the engine itself was: {_why_not(jobs)};"
+        " a build of that model alone shows what is wrong with it"
+    )
 
 
 def _why_not(jobs: Mapping[Stage, Job]) -> str:

@@ -16,14 +16,26 @@ from enginefarm.comparable import (
     metrics_differ,
     runs_differ,
     side_by_side,
+    tainted,
 )
-from enginefarm.gate import Gate, Metric
+from enginefarm.gate import Gate, Metric, Tainted
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport
-from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, accuracy_of, why_no_accuracy
+from tasks.readings import (
+    LATENCIES,
+    OF_METRIC,
+    PER_OUTPUT,
+    accuracy_of,
+    at_profiles,
+    why_no_accuracy,
+)
 
 
 class NotComparable(Exception):
     """Two reports cannot be held against each other; says why."""
+
+
+class Unreliable(NotComparable):
+    """The new one cannot, since its own number cannot be relied on: measuring again may help."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,8 @@ def pairs_of(gate: Gate, now: BuildReport, then: BuildReport) -> tuple[Sequence[
     if gate.metric is Metric.ENGINE_BYTES:
         return [Pair("", now.compile.engine_bytes, then.compile.engine_bytes)], False
     if gate.metric in LATENCIES:
+        if gate.if_tainted is Tainted.FAIL:
+            _refuse_tainted(now, then)
         return _latencies(gate.metric, now, then), False
     left, right = accuracy_of(gate.metric, now), accuracy_of(gate.metric, then)
     if left is None or right is None:
@@ -75,13 +89,21 @@ def pairs_of(gate: Gate, now: BuildReport, then: BuildReport) -> tuple[Sequence[
     return found, more_is_better
 
 
+def _refuse_tainted(now: BuildReport, then: BuildReport) -> None:
+    doubt = tainted(at_profiles(now))
+    if doubt is not None:
+        raise Unreliable(doubt)
+    doubt = tainted(at_profiles(then))
+    _refuse(None if doubt is None else f"of the named artifact {doubt}")
+
+
 def _latencies(metric: Metric, now: BuildReport, then: BuildReport) -> list[Pair]:
     for report in (now, then):
         if not report.latency:
             raise NotComparable(report.reason or "latency was not measured")
     _refuse(machines_differ(now.measure_machine, then.measure_machine))
     read, found = LATENCIES[metric], []
-    for row, other in side_by_side(_asked_for(now), _asked_for(then)):
+    for row, other in side_by_side(at_profiles(now), at_profiles(then)):
         if other is None:
             raise NotComparable(f"it was not measured at {_shapes(row)}")
         _refuse(runs_differ(row, other))
@@ -116,8 +138,3 @@ def _shapes(row: LatencyReport) -> str:
 def _refuse(why: str | None) -> None:
     if why is not None:
         raise NotComparable(why)
-
-
-def _asked_for(report: BuildReport) -> list[LatencyReport]:
-    """Return the latencies at the build's profiles, without a sweep over batches."""
-    return [row for row in report.latency if not row.swept]

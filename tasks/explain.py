@@ -9,8 +9,9 @@ from typing import Any
 from enginefarm.finding import Finding
 from enginefarm.plan_views import KeyDifference, MissView, PlannedJob, PlannedTarget
 from enginefarm.precision import PrecisionKind
+from enginefarm.precision_report import PrecisionReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Stage
+from enginefarm.state import PRECISION_STAGES, Stage
 from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
@@ -38,6 +39,8 @@ class Explainer:
     live: Sequence[LiveNode]
     explain: bool
     twin: PrecisionKind | None = None
+    data: list[Finding] | None = None
+    """What the stage found of the calibration data, once it is seen that it has run."""
     _done: dict[Stage, Done] | None = field(default_factory=dict)
     _its_twin: Explainer | None = None
     _findings: list[Finding] | None = None
@@ -90,6 +93,8 @@ class Explainer:
         leader = known or jobs.in_flight_with_key(self.session, self.tenant_id, key, but="")
         if stage is Stage.CHECK:
             self._look_at_check(key)
+        if known is not None and stage in PRECISION_STAGES and self.spec.precision.calibration:
+            self.data = _of_data(known.result or {})
         if known is not None:
             self._done[stage] = Done(key, known.result or {})
         elif stage is not Stage.CHECK:
@@ -143,6 +148,11 @@ class Explainer:
             nearest_job=best.id,
             differences=differences(recipe, best.recipe or {}),
         )
+
+
+def _of_data(result: dict[str, Any]) -> list[Finding]:
+    """Return what the stage that calibrates found of its data."""
+    return PrecisionReport.model_validate(result["facts"]["precision"]).findings
 
 
 def _outcome(known: Job | None, leader: Job | None, *, waits: bool) -> str:

@@ -36,6 +36,7 @@ class Policy:
     pending_s: float = 7 * 86_400.0
     running_s: float = 8 * 3600.0
     silent_s: float = 900.0
+    search_tool_wait_s: float = 600.0
     transfer_s: int = 3600
     log_tail_chars: int = 65_536
 

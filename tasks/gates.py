@@ -5,10 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from enginefarm.gate import Gate, Metric
+from enginefarm.comparable import tainted
+from enginefarm.gate import Gate, Metric, Tainted
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
-from tasks.degradation import NotComparable, pairs_of
-from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, accuracy_of, why_no_accuracy
+from tasks.degradation import NotComparable, Unreliable, pairs_of
+from tasks.readings import (
+    LATENCIES,
+    OF_METRIC,
+    PER_OUTPUT,
+    accuracy_of,
+    at_profiles,
+    why_no_accuracy,
+)
 
 Named = Mapping[str, BuildReport | str]
 """The reports of the artifacts that gates name, by digest; or why there is none."""
@@ -40,7 +48,8 @@ def describe(gate: Gate) -> str:
         bounds.append(f"{gate.metric} at most {_allowed(gate)} worse")
     place = f" on output {gate.output}" if gate.output else ""
     than = f" than {gate.against}" if gate.against else ""
-    return " and ".join(bounds) + place + than
+    trusting = ", tainted or not" if gate.if_tainted is Tainted.ALLOW else ""
+    return " and ".join(bounds) + place + than + trusting
 
 
 def _allowed(gate: Gate) -> str:
@@ -63,13 +72,23 @@ def _judge(gate: Gate, report: BuildReport) -> GateVerdict:
     missed = max(below, above, 0.0)
     # An exact match has an infinite ratio of signal to noise; JSON has no infinity.
     shown = _finite(value)
+    doubt = _doubt(gate, report)
+    exact = None if shown is not None else "the outputs are exactly equal"
     return GateVerdict(
         gate=describe(gate),
         value=shown,
-        met=missed == 0,
+        met=missed == 0 and doubt is None,
         missed_by=_finite(missed) if missed else None,
-        reason=None if shown is not None else "the outputs are exactly equal",
+        reason=doubt or exact,
+        tainted=doubt is not None,
     )
+
+
+def _doubt(gate: Gate, report: BuildReport) -> str | None:
+    """Tell why a gate does not believe a latency, however small it is."""
+    if gate.metric not in LATENCIES or gate.if_tainted is Tainted.ALLOW:
+        return None
+    return tainted(at_profiles(report))
 
 
 def _compare(gate: Gate, report: BuildReport, named: Named) -> GateVerdict:
@@ -84,7 +103,8 @@ def _compare(gate: Gate, report: BuildReport, named: Named) -> GateVerdict:
     try:
         pairs, more_is_better = pairs_of(gate, report, other)
     except NotComparable as error:
-        return _not_comparable(gate, str(error))
+        doubted = isinstance(error, Unreliable)
+        return _not_comparable(gate, str(error)).model_copy(update={"tainted": doubted})
     percent = gate.worse_by_percent is not None
     found = [(each.worse(more_is_better=more_is_better, percent=percent), each) for each in pairs]
     worse, pair = max(found, key=lambda row: row[0])
@@ -173,7 +193,7 @@ def _incomparable(
 
 
 def _latency(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:
-    rows = [row for row in report.latency if not row.swept]
+    rows = at_profiles(report)
     if not rows:
         return None, report.reason or "latency was not measured"
     return max(map(LATENCIES[gate.metric], rows)), None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from enginefarm.comparable import tainted
 from enginefarm.errors import InvalidRequest, NotFound
-from enginefarm.gate import Gate, Metric
+from enginefarm.gate import Gate, Metric, Tainted
 from enginefarm.report import BuildReport
 from enginefarm.state import ArtifactState
 from storage import artifacts
 from storage.database import Session
 from storage.models import Artifact
+from tasks.readings import LATENCIES, at_profiles
 
 
 def require_named(session: Session, tenant_id: str, gates: Sequence[Gate]) -> None:
@@ -18,23 +20,32 @@ def require_named(session: Session, tenant_id: str, gates: Sequence[Gate]) -> No
 
     Raises:
         NotFound: the tenant has no such artifact.
-        InvalidRequest: it is not published, or was not measured (code ``gate_against``).
+        InvalidRequest: it is not published, was not measured, or so that its latency cannot be
+            relied on (code ``gate_against``).
     """
     for gate in gates:
         if gate.against is None:
             continue
         row = artifacts.get(session, tenant_id, gate.against)
-        why = _unfit(row)
-        if why is None and gate.metric is not Metric.ENGINE_BYTES and not _report(row).measured:
-            why = "it was not measured"
+        why = _unfit(row) or _without_number(gate, _report(row))
         if why is not None:
             raise InvalidRequest(
                 f"A gate on {gate.metric} cannot be held against {gate.against}.",
                 code="gate_against",
                 why=f"{why[0].upper()}{why[1:]}.",
-                fix="Name a published artifact whose report has the number.",
+                fix="Name a published artifact whose report has the number; with if_tainted: allow"
+                " it may be one that was tainted.",
                 artifact=gate.against,
             )
+
+
+def _without_number(gate: Gate, report: BuildReport) -> str | None:
+    if gate.metric is not Metric.ENGINE_BYTES and not report.measured:
+        return "it was not measured"
+    if gate.metric in LATENCIES and gate.if_tainted is Tainted.FAIL:
+        doubt = tainted(at_profiles(report))
+        return None if doubt is None else f"its {doubt}"
+    return None
 
 
 def named_reports(

@@ -32,7 +32,7 @@ from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
-from tasks.quarantine import held_back
+from tasks.quarantine import held_back, measures_again
 from tasks.renewal import renewed
 from tasks.statement import statement_for
 
@@ -148,10 +148,15 @@ def _keep(
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
-        state = ArtifactState.QUARANTINED if composed.held_back else ArtifactState.PUBLISHED
+        # Of a search only what it chooses goes out, and it chooses when all are over.
+        kept = composed.held_back or build.search_id is not None
+        state = ArtifactState.QUARANTINED if kept else ArtifactState.PUBLISHED
         signer.register(session)
         _write(session, signer, work, composed, bundle, state)
         _end(session, job, composed, state)
+        if measures_again(composed.report):
+            for row in (work.stages[Stage.BENCHMARK], job):
+                jobs.withdraw(session, row)
         touched = conclude(session, build, job)
         session.flush()
         reach("publish.written")
@@ -189,6 +194,7 @@ def _write(
             digest=manifest.digest,
             state=state,
             build_id=work.build.id,
+            search_id=work.build.search_id,
             job_id=work.job.id,
             target=work.job.target,
             model_digest=work.build.model_digest,

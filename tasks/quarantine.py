@@ -25,6 +25,17 @@ _FIXES = {
 }
 
 
+def measures_again(report: BuildReport) -> bool:
+    """Tell whether a gate or a verdict would not believe what was measured.
+
+    Then no later build should take it from the cache: it may be measured better.
+    """
+    verdict = report.precision_verdict
+    beside = verdict.speed if verdict is not None and verdict.verdict is None else []
+    gates = any(row.tainted for row in report.gates)
+    return gates or any(row.trust is not None and row.trust.tainted for row in beside)
+
+
 def held_back(report: BuildReport, artifact: str) -> Failure:
     """Return the failure of a job whose artifact must not go out."""
     unmet = [verdict for verdict in report.gates if not verdict.met]
@@ -53,7 +64,7 @@ def _gate_failure(
     said = [f"{row.gate}: {_seen(row)}" for row in unmet]
     also = verdict is not None and verdict.verdict is PrecisionVerdict.SLOWER and verdict.held_back
     slow = [f"the verdict on the precision is slower: {verdict.reason}"] if also and verdict else []
-    return Failure(
+    failure = Failure(
         code="gate_not_met",
         blame=Blame.PERSON,
         message=f"{len(said)} gate(s) were not met.",
@@ -61,6 +72,20 @@ def _gate_failure(
         fix="The artifact is quarantined; look at its report, or change model, options or gate.",
         context={"artifact": artifact, "unmet": said},
     )
+    doubted = bool(unmet) and not slow and all(row.tainted for row in unmet)
+    return _not_believed(failure) if doubted else failure
+
+
+def _not_believed(failure: Failure) -> Failure:
+    """Return the failure of gates that are not missed for sure: nobody can rely on the numbers."""
+    told = Failure(
+        code="gate_tainted",
+        blame=failure.blame,
+        message="What was measured cannot be relied on, and a gate needs it.",
+        fix="The artifact is quarantined. Submit the build again: only the benchmark is made anew."
+        " If the device is never quiet, lock its clocks, or say if_tainted: allow.",
+    )
+    return told.model_copy(update={"why": failure.why, "context": failure.context})
 
 
 def _seen(verdict: GateVerdict) -> str:

@@ -35,6 +35,11 @@ RELATIVE = frozenset({*LATENCIES, Metric.ENGINE_BYTES, *_ERRORS})
 """What is never below zero and has no upper end: a percentage of it means something."""
 
 
+def at_profiles(report: BuildReport) -> list[LatencyReport]:
+    """Return the latencies at the build's profiles, without a sweep over batches."""
+    return [row for row in report.latency if not row.swept]
+
+
 def accuracy_of(metric: Metric, report: BuildReport) -> AccuracyReport | None:
     """Return the accuracy that a metric is of: the engine's, or the model file's."""
     if not metric.of_model_file:

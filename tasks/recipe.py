@@ -11,12 +11,14 @@ from typing import Any
 
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
+from enginefarm.gate import Tainted
 from enginefarm.portable import in_options
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
 from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
+from tasks.readings import LATENCIES
 
 RECIPE_SCHEMA = 1
 CHECK_RULES = 5
@@ -24,11 +26,13 @@ CHECK_RULES = 5
 PRECISION_RULES = 2
 """Raised whenever a model would be cast, calibrated or judged otherwise than before."""
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
-VERDICT_RULES = 1
+VERDICT_RULES = 2
 """Raised whenever a precision would get another verdict from the same measurements."""
 _SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
 MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
+BESIDE_RULES = 2
+"""The same of what is measured beside a twin; a benchmark without one has no part in it."""
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,19 @@ def recipe_for(
     version: str,
     model: dict[str, Any],
     made: Made,
+    search: str | None = None,
 ) -> dict[str, Any]:
     """Return the recipe of a stage of a build on a target.
 
     ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
     works on the newest model that an earlier one has written; what is measured is always compared
-    with the original.
+    with the original. ``search``: the build is a candidate of it, so what is published is kept back
+    for that search alone.
     """
     whole = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
-        return whole | _published(spec, target, made)
+        held = {} if search is None else {"search": search}
+        return whole | held | _published(spec, target, made)
     spec, target = in_options(spec, target)
     head: dict[str, Any] = whole | {"target": str(target)}
     built: dict[str, Any] = {
@@ -147,8 +154,11 @@ def _on_purpose(spec: BuildSpec) -> dict[str, Any]:
 
 def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
     asked = spec.evaluation_metric
-    judged = {} if asked is None else {"evaluation_metric": asked.model_dump(mode="json")}
-    judged |= {} if made.twin is None else {"twin": made.twin}
+    judged: dict[str, Any] = (
+        {} if asked is None else {"evaluation_metric": asked.model_dump(mode="json")}
+    )
+    if made.twin is not None:
+        judged |= {"twin": made.twin, "beside_rules": BESIDE_RULES}
     return (
         _on_purpose(spec)
         | judged
@@ -197,4 +207,8 @@ def _verdict(asked: Precision) -> dict[str, Any]:
 def _gate(gate: Gate) -> dict[str, Any]:
     """Leave out what says nothing, so that a gate has the key that it had before there was more."""
     said = gate.model_dump(mode="json")
-    return said if gate.against else {name: said[name] for name in said if name not in _AGAINST}
+    silent = set() if gate.against else set(_AGAINST)
+    # A gate that lets a tainted latency through is the one that there was before any did not.
+    as_before = gate.metric not in LATENCIES or gate.if_tainted is Tainted.ALLOW
+    silent |= {"if_tainted"} if as_before else set()
+    return {name: said[name] for name in said if name not in silent}

@@ -89,6 +89,7 @@ class Ground:
             job.backend_version or "",
             {"digest": self.model.digest, "files": self.model.files},
             made_for(job, its_jobs),
+            self.build.search_id,
         )
 
 

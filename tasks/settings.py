@@ -80,6 +80,12 @@ class PolicySettings(BaseSettings):
         gt=0,
         description="Longest time of an attempt without a word from its process.",
     )
+    search_tool_wait_s: float = Field(
+        default=600.0,
+        ge=0,
+        description="A search that has tried all but what no live node has the tool for waits so "
+        "long for one, and ends without.",
+    )
     sweep_every_s: float = Field(
         default=3600.0, gt=0, description="Rest between two searches of the bucket for garbage."
     )

@@ -8,11 +8,13 @@ from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
+from enginefarm.finding import Finding
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.tensor import StoredArray
 from enginefarm.views import (
     TensorView,
 )
@@ -22,6 +24,7 @@ from storage.ids import new_id
 from storage.models import Build, Job, Model
 from tasks import quotas
 from tasks.admission import check_fixed, check_spec
+from tasks.calibration import Feed, findings
 from tasks.datasets import check_against, check_within
 from tasks.explain import Explainer
 from tasks.farm import Policy
@@ -59,15 +62,43 @@ def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = F
     live = live_nodes(session)
     plans = [plan_target(spec, target, live) for target in spec.targets]
     refuse_short(session, tenant_id, spec, plans, live)
-    targets = [
-        Explainer(session, tenant_id, spec, model, row, live, explain).target() for row in plans
-    ]
-    return PlanView(model=spec.model, targets=targets)
+    walks = [Explainer(session, tenant_id, spec, model, row, live, explain) for row in plans]
+    targets = [walk.target() for walk in walks]
+    known = next((walk.data for walk in walks if walk.data is not None), None)
+    calibration = known if known is not None else _of_calibration(session, tenant_id, spec, model)
+    return PlanView(model=spec.model, targets=targets, calibration=calibration)
 
 
-def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSpec) -> Accepted:
+def _of_calibration(
+    session: Session, tenant_id: str, spec: BuildSpec, model: Model
+) -> list[Finding] | None:
+    """Return what is known of the calibration data before a stage reads it."""
+    if spec.precision.calibration is None:
+        return None
+    arrays, held_out = (
+        None
+        if digest is None
+        else [
+            StoredArray.model_validate(row)
+            for row in catalogue.get_dataset(session, tenant_id, digest).arrays
+        ]
+        for digest in (spec.precision.calibration, spec.evaluation)
+    )
+    declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
+    feed = Feed(with_fixed(declared, spec.options.repair.fix_inputs), spec.profiles)
+    return findings(feed, arrays or [], held_out, spec.precision.samples)
+
+
+def submit(
+    session: Session,
+    policy: Policy,
+    requester: Requester,
+    spec: BuildSpec,
+    search_id: str | None = None,
+) -> Accepted:
     """Accept a build, or return the one that was accepted under the idempotency key.
 
+    ``search_id``: it is a candidate of that search, which says whether its artifact goes out.
     Nobody can watch a build before it is committed, so nobody is woken.
 
     Raises:
@@ -88,7 +119,7 @@ def submit(session: Session, policy: Policy, requester: Requester, spec: BuildSp
         model = admit(session, tenant_id, spec)
         build = _new_build(tenant_id, spec, model, body)
         build.idempotency_key, build.request_digest = idempotency_key, request
-        build.api_key_id = requester.api_key_id
+        build.api_key_id, build.search_id = requester.api_key_id, search_id
         made = _start_all(session, policy, build, model, spec)
         quotas.require_room_for_jobs(session, tenant_id, made)
     session.flush()

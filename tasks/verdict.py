@@ -1,8 +1,8 @@
 """Whether a precision is worth it: accurate enough, and faster than its twin. Pure.
 
 The worst output and the slowest shape decide. Accuracy is the engine's where it could be run, else
-that of the model file. Speed is only what was measured side by side, in one process on one device:
-nothing is concluded from another run, machine or day.
+that of the model file. Speed is only what was measured side by side, in one process on one device,
+while nothing disturbed it: nothing is concluded from another run, machine or day.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def speed_of(row: PairedRuns) -> SpeedReport:
     ordered, count = sorted(row.ratios), len(row.ratios)
     speedup = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     found = median_interval(row.ratios, CONFIDENCE)
-    faster = found is not None and found.low > 1 and speedup >= 1 + MARGIN
+    shown = found is not None and found.low > 1 and speedup >= 1 + MARGIN
+    faster = shown and not _doubts(row)
     return SpeedReport(
         **row.model_dump(),
         speedup=speedup,
@@ -104,12 +105,25 @@ def _decide(
         return PrecisionVerdict.REGRESSION, "; ".join([*told, *missed])
     if not speed or twin is None:
         return None, f"speed is not known: {speed_reason}"
-    worst = min(speed, key=lambda row: (row.faster, row.speedup))
+    # What is slower at one shape stays so, whatever is believed of the others.
+    worst = min(speed, key=lambda row: (bool(_doubts(row)), row.faster, row.speedup))
+    doubted = next((row for row in speed if _doubts(row)), None)
+    if doubted is not None and (worst.faster or _doubts(worst)):
+        return None, f"speed is not known: {_doubt_words(doubted)}"
     if not worst.faster:
         return PrecisionVerdict.SLOWER, f"{_speed_words(worst, twin)}; {_wanted()}"
     if floor is None:
         return None, f"{_speed_words(worst, twin)}, but accuracy is not known: {floor_reason}"
     return PrecisionVerdict.ACCEPT, f"{_speed_words(worst, twin)}; {_floor_words(floor)}"
+
+
+def _doubts(row: PairedRuns) -> list[str]:
+    """Return what speaks against what was measured beside the twin."""
+    return [] if row.trust is None else row.trust.tainted
+
+
+def _doubt_words(row: SpeedReport) -> str:
+    return f"it was tainted at {shapes_text(row.shapes)}: {'; '.join(_doubts(row))}"
 
 
 def _missed(judged: Sequence[tuple[Gate, GateVerdict]]) -> list[str]:

@@ -7,10 +7,11 @@ fails on an input, the original model is asked too: if it fails as well, the inp
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from enginefarm.errors import JobFailed
+from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
 from workers.backends.base import Backend, ProgressSink
@@ -24,6 +25,8 @@ from workers.measurement.timing import Stopped
 from workers.reporting import PartSink
 
 LATENCY_SHARE = 0.7
+Keep = Callable[[dict[str, Any]], None]
+"""Keeps what has been found so far, in case the process does not live to say it."""
 
 
 def run(
@@ -32,10 +35,12 @@ def run(
     sink: ProgressSink,
     peak: Callable[[], int],
     device: Taken | None = None,
+    keep: Keep = lambda _facts: None,
 ) -> dict[str, Any]:
     """Return the facts of a benchmark: latency by profile, accuracy, or why there is none.
 
-    ``device`` is the GPU that this process has taken for it, if the target has one.
+    ``device`` is the GPU that this process has taken for it, if the target has one. ``keep`` gets
+    what was found of the engine before its twin is loaded.
     """
     began = time.perf_counter()
     engine = backend.load(request.engine, request.source.target, request.options.threads)
@@ -51,15 +56,20 @@ def run(
             part = PartSink(sink, number * share, share)
             latency.append(latency_at(place, request, loaded, part))
         rest = PartSink(sink, alone, 0.0)
-        accuracy, reason = compare(request, engine, profiles, rest)
+        facts = _facts(latency, *compare(request, engine, profiles, rest))
+        if request.twin is not None:
+            keep(facts)
         part = PartSink(sink, 1 - alone, alone)
-        beside = against_twin(request, engine, backend, profiles, part)
+        return facts | against_twin(request, loaded, backend, profiles, part)
     except Stopped:
         raise JobFailed("The benchmark was stopped.", blame=Blame.NODE, code="cancelled") from None
+
+
+def _facts(
+    latency: Sequence[LatencyReport], accuracy: AccuracyReport | None, reason: str | None
+) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "latency": [report.model_dump(mode="json") for report in latency],
         "accuracy": accuracy.model_dump(mode="json") if accuracy else None,
     }
-    if reason is not None:
-        facts["accuracy_reason"] = reason
-    return facts | beside
+    return facts if reason is None else facts | {"accuracy_reason": reason}

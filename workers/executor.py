@@ -30,7 +30,7 @@ from tasks.messages import (
     OutputFile,
     Progress,
 )
-from workers import ends, hardware, offering, sandbox, transfer, verdict
+from workers import alone, ends, hardware, offering, sandbox, transfer, verdict
 from workers.childjob import (
     JOB_FILE,
     RESULT_FILE,
@@ -217,12 +217,13 @@ class _Attempt:
             words = self._log.render().decode(errors="replace")
             failure = verdict.with_last_words(failure, words)
             self._log.say(f"{failure.message} {failure.why} {failure.fix}")
-            return _End(JobState.FAILED, failure=failure)
-        result = ChildResult.model_validate_json(path.read_bytes())
-        if result.failure is not None:
-            self._log.say(f"{result.failure.message} {result.failure.why}")
-            return _End(JobState.FAILED, tuple(result.outputs), result, result.failure)
-        return _End(JobState.SUCCEEDED, tuple(result.outputs), result)
+            result = alone.measured(scratch, failure)
+        else:
+            result = ChildResult.model_validate_json(path.read_bytes())
+            if result.failure is not None:
+                self._log.say(f"{result.failure.message} {result.failure.why}")
+        state = JobState.SUCCEEDED if result.failure is None else JobState.FAILED
+        return _End(state, tuple(result.outputs), result, result.failure)
 
     def _stop(self) -> str | None:
         return self._lease.stop_reason

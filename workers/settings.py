@@ -46,6 +46,12 @@ TOOL_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "OMP_NUM_THREADS")
 TELLS_NOBODY = {"ORT_DISABLE_TELEMETRY": "1"}
 
 
+def tell_nobody() -> None:
+    """Keep ONNX Runtime, if this process imports it from now on, from telling its maker."""
+    for name, value in TELLS_NOBODY.items():
+        os.environ.setdefault(name, value)
+
+
 def default_node_name() -> str:
     """Return the machine's name in the alphabet of node names."""
     name = re.sub(r"[^a-z0-9._-]+", "-", socket.gethostname().lower()).strip("-._")

@@ -20,6 +20,7 @@ from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from workers import benchmark, timing
+from workers.alone import ALONE_FILE
 from workers.backends.base import (
     Backend,
     Compiled,
@@ -29,7 +30,7 @@ from workers.backends.base import (
     TimingGiven,
 )
 from workers.backends.registry import open_backend
-from workers.childjob import ChildJob, ChildOutput, ChildResult
+from workers.childjob import ChildJob, ChildOutput, ChildResult, write_document
 from workers.gpu.taken import Taken, taken
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
@@ -212,9 +213,15 @@ def benchmark_engine(
         dataset.path if dataset else None,
         twin.path if twin else None,
     )
-    facts = benchmark.run(request, backend, sink, peak_memory_bytes, device)
-    facts["versions"] = versions(backend)
-    return ChildResult(facts=facts)
+    told = versions(backend)
+
+    def keep(facts: dict[str, Any]) -> None:
+        uuid = None if device is None else device.gpu.uuid
+        kept = ChildResult(facts=facts | {"versions": told}, device_uuid=uuid)
+        write_document(job.out.parent / ALONE_FILE, kept)
+
+    facts = benchmark.run(request, backend, sink, peak_memory_bytes, device, keep)
+    return ChildResult(facts=facts | {"versions": told})
 
 
 def versions(backend: Backend) -> dict[str, Any]:

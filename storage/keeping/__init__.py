@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from storage.database import Session
-from storage.keeping import events, inputs, logs, quarantine, results
+from storage.keeping import candidates, events, inputs, logs, quarantine, results, twins
 from storage.retention import Rule, Thing
 
 Key = tuple[object, ...]
@@ -34,7 +34,9 @@ class Shelf:
 SHELVES: dict[Rule, Shelf] = {
     Rule.LOGS: Shelf(logs.page, logs.again, logs.remove),
     Rule.RESULTS: Shelf(results.page, results.again, results.remove),
+    Rule.TWINS: Shelf(twins.page, twins.again, twins.remove),
     Rule.QUARANTINED: Shelf(quarantine.page, quarantine.again, quarantine.remove),
+    Rule.CANDIDATES: Shelf(candidates.page, candidates.again, candidates.remove),
     Rule.MODELS: Shelf(inputs.models, inputs.model_again, inputs.remove_model),
     Rule.DATASETS: Shelf(inputs.datasets, inputs.dataset_again, inputs.remove_dataset),
     Rule.EVENTS: Shelf(events.page, events.again, events.remove),

@@ -1,4 +1,7 @@
-"""The engines of quarantined artifacts; manifest, report and attestation stay."""
+"""The engines of quarantined artifacts; manifest, report and attestation stay.
+
+Those of candidates of a search have a rule of their own.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,29 @@ def page(
     session: Session, before: datetime, after: tuple[object, ...] | None, limit: int
 ) -> Sequence[Thing]:
     """Return the quarantined artifacts with an engine that were made before a moment."""
-    query = _with_engine().where(Artifact.created_at < before).order_by(*_KEY).limit(limit)
-    if after is not None:
-        query = query.where(tuple_(*_KEY) > after)
-    return [_thing(session, row) for row in session.execute(query)]
+    query = older(_of_no_search(), before, after, limit)
+    return [thing_of(session, Rule.QUARANTINED, row) for row in session.execute(query)]
 
 
 def again(session: Session, thing: Thing) -> Thing | None:
     """Look at an artifact anew."""
+    row = session.execute(the_same(_of_no_search(), thing)).one_or_none()
+    return None if row is None else thing_of(session, Rule.QUARANTINED, row)
+
+
+def older(
+    query: Select[*tuple[Any, ...]], before: datetime, after: tuple[object, ...] | None, limit: int
+) -> Select[*tuple[Any, ...]]:
+    """Narrow a query of artifacts to those made before a moment, in their order."""
+    query = query.where(Artifact.created_at < before).order_by(*_KEY).limit(limit)
+    return query if after is None else query.where(tuple_(*_KEY) > after)
+
+
+def the_same(query: Select[*tuple[Any, ...]], thing: Thing) -> Select[*tuple[Any, ...]]:
+    """Narrow a query of artifacts to the one that a thing is, locked."""
     _, tenant_id, digest = thing.key
-    query = _with_engine().where(Artifact.tenant_id == tenant_id, Artifact.digest == digest)
-    row = session.execute(query.with_for_update()).one_or_none()
-    return None if row is None else _thing(session, row)
+    mine = query.where(Artifact.tenant_id == tenant_id, Artifact.digest == digest)
+    return mine.with_for_update(of=Artifact)
 
 
 def remove(session: Session, thing: Thing) -> None:
@@ -75,17 +89,23 @@ def _named_elsewhere(session: Session, tenant_id: str, digest: str) -> bool:
     return bool(session.scalar(query))
 
 
-def _with_engine() -> Select[*tuple[Any, ...]]:
-    return select(*_KEY, Artifact.manifest).where(
+def _of_no_search() -> Select[*tuple[Any, ...]]:
+    return with_engine().where(Artifact.search_id.is_(None))
+
+
+def with_engine() -> Select[*tuple[Any, ...]]:
+    """Return the query of the quarantined artifacts whose engines are kept still."""
+    return select(*_KEY, Artifact.manifest, Artifact.build_id).where(
         Artifact.state == ArtifactState.QUARANTINED, Artifact.engine_expired_at.is_(None)
     )
 
 
-def _thing(session: Session, row: Row[*tuple[Any, ...]]) -> Thing:
+def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
+    """Return an artifact as a rule wants it."""
     engines = _engines(row.manifest)
     made = [job for digest in engines for job in makers(session, digest, row.tenant_id)]
     thing = Thing(
-        rule=Rule.QUARANTINED,
+        rule=rule,
         tenant_id=row.tenant_id,
         key=(row.created_at, row.tenant_id, row.digest),
         name=row.digest,

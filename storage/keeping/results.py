@@ -7,14 +7,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, exists, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, and_, exists, select, tuple_
 from sqlalchemy.orm import aliased
 
-from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.state import ArtifactState, BuildState, JobState, Stage
 from storage import jobs
 from storage.database import Session, now
 from storage.keeping.released import release
-from storage.models import ArtifactFile, Build, Job
+from storage.models import Artifact, ArtifactFile, Build, Job
 from storage.retention import Rule, Thing
 
 UNPUBLISHED = (BuildState.FAILED, BuildState.CANCELLED, BuildState.PARTIAL)
@@ -40,11 +40,22 @@ def again(session: Session, thing: Thing) -> Thing | None:
 
 def remove(session: Session, thing: Thing) -> None:
     """Remove what a build's unpublished targets have made; the rows keep what was found."""
-    build = session.get_one(Build, thing.key[-1])
+    remove_of(session, session.get_one(Build, thing.key[-1]).id)
+
+
+def remove_of(session: Session, build_id: str) -> None:
+    """Remove what a build has made by itself and that is not out."""
+    build = session.get_one(Build, build_id)
     build.results_expired_at = now()
     for job in _made_by(session, build.id):
         if not _is_out(session, job):
             expire(session, [job, *takers(session, job)])
+
+
+def users_of(session: Session, build_id: str) -> list[str]:
+    """Return a build, and the builds that took what it has made by itself and that is not out."""
+    made = [job for job in _made_by(session, build_id) if not _is_out(session, job)]
+    return [build_id, *(taker.build_id for job in made for taker in takers(session, job))]
 
 
 def expire(session: Session, made: Iterable[Job]) -> None:
@@ -52,7 +63,7 @@ def expire(session: Session, made: Iterable[Job]) -> None:
     digests: set[str] = set()
     tenants: set[str] = set()
     for job in made:
-        digests |= {file["digest"] for file in _outputs(job)}
+        digests |= {file["digest"] for file in outputs(job)}
         job.result_expired_at = now()
         job.withdrawn_at = job.withdrawn_at or now()
         tenants.add(job.tenant_id)
@@ -92,10 +103,7 @@ def _made_by(session: Session, build_id: str) -> list[Job]:
     """Return the jobs of a build's unpublished targets that have made something themselves."""
     publish = aliased(Job)
     out = exists().where(
-        publish.build_id == Job.build_id,
-        publish.target == Job.target,
-        publish.stage == Stage.PUBLISH,
-        publish.state == JobState.SUCCEEDED,
+        publish.build_id == Job.build_id, publish.target == Job.target, _let_out(publish)
     )
     query = select(Job).where(
         Job.build_id == build_id,
@@ -110,19 +118,29 @@ def _made_by(session: Session, build_id: str) -> list[Job]:
 
 def _is_out(session: Session, job: Job) -> bool:
     """Tell whether an artifact has what a job made, or a published target took it."""
-    digests = [file["digest"] for file in _outputs(job)]
+    digests = [file["digest"] for file in outputs(job)]
     publish, taker = aliased(Job), aliased(Job)
     named = exists().where(
         ArtifactFile.tenant_id == job.tenant_id, ArtifactFile.blob_digest.in_(digests)
     )
     taken = exists().where(
         taker.cached_from == job.id,
+        taker.twin.is_(None),
         publish.build_id == taker.build_id,
         publish.target == taker.target,
-        publish.stage == Stage.PUBLISH,
-        publish.state == JobState.SUCCEEDED,
+        _let_out(publish),
     )
     return bool(session.scalar(select(named | taken)))
+
+
+def _let_out(publish: type[Job]) -> ColumnElement[bool]:
+    """Return whether a publish job's artifact is out, or was: a candidate's may never be."""
+    out = exists().where(
+        Artifact.tenant_id == publish.tenant_id,
+        Artifact.digest == publish.result["artifact"].as_string(),
+        Artifact.state != ArtifactState.QUARANTINED,
+    )
+    return and_(publish.stage == Stage.PUBLISH, publish.state == JobState.SUCCEEDED, out)
 
 
 def _thing(session: Session, row: Row[*tuple[Any, ...]]) -> Thing:
@@ -134,11 +152,11 @@ def _thing(session: Session, row: Row[*tuple[Any, ...]]) -> Thing:
         since=row.finished_at,
     )
     made = [job for job in _made_by(session, row.id) if not _is_out(session, job)]
-    taken_by = [taker.build_id for job in made for taker in takers(session, job)]
-    size = sum(file["size"] for job in made for file in _outputs(job))
-    return replace(with_builds(session, thing, [row.id, *taken_by]), size=size)
+    size = sum(file["size"] for job in made for file in outputs(job))
+    return replace(with_builds(session, thing, users_of(session, row.id)), size=size)
 
 
-def _outputs(job: Job) -> list[dict[str, Any]]:
+def outputs(job: Job) -> list[dict[str, Any]]:
+    """Return the files that a job has made, as its row names them."""
     found: list[dict[str, Any]] = (job.result or {}).get("outputs", [])
     return found

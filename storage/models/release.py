@@ -21,7 +21,10 @@ from storage.models.base import Base, words
 
 
 class Artifact(Base):
-    """A manifest by its digest, and whether deployers may have it."""
+    """A manifest by its digest, and whether deployers may have it.
+
+    ``search_id``: it is a candidate of that search, which lets out the one that it chooses.
+    """
 
     __tablename__ = "artifacts"
     __table_args__ = (
@@ -38,6 +41,7 @@ class Artifact(Base):
     digest: Mapped[str] = mapped_column(primary_key=True)
     state: Mapped[ArtifactState] = mapped_column(words(ArtifactState))
     build_id: Mapped[str] = mapped_column(ForeignKey("builds.id"))
+    search_id: Mapped[str | None] = mapped_column(ForeignKey("searches.id"))
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
     target: Mapped[str]
     model_digest: Mapped[str]

@@ -39,7 +39,7 @@ class Search(Base):
 
 
 class Candidate(Base):
-    """One precision that a search tries. Without a build: it was refused."""
+    """One precision that a search tries. Without a build: it was refused, or not tried."""
 
     __tablename__ = "candidates"
 
@@ -48,6 +48,7 @@ class Candidate(Base):
     tenant_id: Mapped[str] = mapped_column(ForeignKey("tenants.id"))
     build_id: Mapped[str | None] = mapped_column(ForeignKey("builds.id"))
     precision: Mapped[dict[str, Any]]
+    profile: Mapped[str | None]
     why: Mapped[str]
     outcome: Mapped[dict[str, Any] | None]
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())

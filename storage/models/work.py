@@ -59,6 +59,7 @@ class Build(Base):
     idempotency_key: Mapped[str | None]
     request_digest: Mapped[str]
     api_key_id: Mapped[str | None]
+    search_id: Mapped[str | None] = mapped_column(ForeignKey("searches.id"))
     bumped_at: Mapped[datetime | None]
     event_seq: Mapped[int] = mapped_column(server_default=text("0"), default=0)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -84,6 +85,15 @@ class Job(Base):
             postgresql_using="gin",
             postgresql_ops={"outputs": "jsonb_path_ops"},
             postgresql_where=text("state = 'succeeded' AND result_expired_at IS NULL"),
+        ),
+        Index(
+            "ix_jobs_kept_twins",
+            "finished_at",
+            "id",
+            postgresql_where=text(
+                "twin IS NOT NULL AND state = 'succeeded' AND cached_from IS NULL"
+                " AND result_expired_at IS NULL"
+            ),
         ),
         Index(
             "uq_jobs_live_key",

@@ -12,24 +12,25 @@ from functools import partial
 
 import structlog
 
-from enginefarm.errors import Failure, FarmError, NotServed, QuotaExceeded
+from enginefarm.errors import FarmError, NotServed, QuotaExceeded
 from enginefarm.precision import Precision
-from enginefarm.report import BuildReport
 from enginefarm.search import SearchSpec, SearchState, with_precision
 from enginefarm.search_views import Outcome
 from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, Blame, BuildState, Stage
-from storage import artifacts, builds, jobs, searches
+from enginefarm.state import Blame
+from storage import builds, searches
 from storage.database import Session, now
-from storage.models import Build, Candidate, Search
+from storage.models import Candidate, Search
 from tasks.cancel import cancel_within
-from tasks.chains import engine_jobs
 from tasks.farm import Farm
 from tasks.fault_points import reach
+from tasks.fleet import live_nodes
 from tasks.loops import one_by_one
-from tasks.search import choice, outcome
+from tasks.plan import newest_tool, newest_version
+from tasks.search import built, choice, outcome, words
 from tasks.search.begin import kinds_of, measured_now
-from tasks.search.strategy import Proposal, Tried, next_step
+from tasks.search.strategy import Away, next_step, nothing_is_away
+from tasks.search.tried import Proposal, Step, Tried
 from tasks.submit import Requester, submit
 
 _log = structlog.get_logger()
@@ -60,40 +61,10 @@ def advance(farm: Farm, search_id: str) -> None:
         tried = list(searches.candidates(session, search_id))
         for candidate in tried:
             if candidate.outcome is None:
-                _look(session, spec, candidate)
+                built.look(session, spec, candidate)
         _step(session, farm, row, spec, tried)
         session.flush()
         reach("search.written")
-
-
-def _look(session: Session, spec: SearchSpec, candidate: Candidate) -> None:
-    """Keep what came of a candidate if its build is over."""
-    if candidate.build_id is None:
-        return
-    build = builds.get(session, candidate.tenant_id, candidate.build_id)
-    if BuildState(build.state).terminal:
-        candidate.outcome = outcome_of(session, spec, build).model_dump(mode="json")
-
-
-def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
-    """Return what came of a build that is over."""
-    its_jobs = engine_jobs(jobs.of_build(session, build.tenant_id, build.id))
-    published = next((row for row in its_jobs if row.stage == Stage.PUBLISH), None)
-    digest = ((published.result if published else None) or {}).get("artifact")
-    if isinstance(digest, str):
-        made = artifacts.get(session, build.tenant_id, digest)
-        if made.report is None:
-            return _gone(f"The report of {digest} is gone.")
-        report = BuildReport.model_validate(made.report)
-        return outcome.read(spec, report, digest, ArtifactState(made.state))
-    failure = next((row.failure for row in its_jobs if row.failure is not None), None)
-    if failure is not None:
-        return outcome.failed(Failure.model_validate(failure))
-    return _gone(f"Its build is {build.state}.")
-
-
-def _gone(said: str) -> Outcome:
-    return outcome.failed(Failure(code="cancelled", blame=Blame.PERSON, message=said))
 
 
 def _step(
@@ -101,14 +72,47 @@ def _step(
 ) -> None:
     seconds = spec.budget.seconds
     late = seconds is not None and now() > row.created_at + timedelta(seconds=seconds)
-    step = next_step(spec, kinds_of(spec), list(map(read, tried)), late=late)
+    away = _away(session, spec)
+    step = next_step(spec, kinds_of(spec), list(map(read, tried)), late=late, away=away)
     for proposal in step.proposals:
         made = _tried(session, farm, row, spec, proposal, len(tried) + 1)
         if made is None:
             return  # no room for more jobs of the tenant now, or no node
         tried.append(made)
-    if step.over:
-        _end(row, spec, tried, step.why)
+    if step.waits and not _waited_for_a_tool(session, farm, row):
+        tools = sorted({str(each.precision.maker) for each in step.held})
+        row.verdict = f"It waits for a node with {' or '.join(tools)}, and for nothing else."
+    elif step.over or step.waits:
+        _leave(session, row, step, tried)
+        _end(session, row, spec, tried, step.why or "nothing else was left to try")
+
+
+def _away(session: Session, spec: SearchSpec) -> Away:
+    """Return what tells that no live node has the tool for a precision.
+
+    Nothing is held back where the build waits for a node by itself, nor while no node has the
+    target: then everything waits.
+    """
+    live = live_nodes(session)
+    if spec.build.wait_for_node > 0 or newest_version(live, spec.build.targets[0]) is None:
+        return nothing_is_away
+    return lambda asked: asked.stage is not None and newest_tool(live, asked) is None
+
+
+def _waited_for_a_tool(session: Session, farm: Farm, row: Search) -> bool:
+    """Tell whether nothing of the search has begun or ended for as long as a tool is waited for."""
+    since = searches.last_moved(session, row.id) or row.created_at
+    return now() > since + timedelta(seconds=farm.policy.search_tool_wait_s)
+
+
+def _leave(session: Session, row: Search, step: Step, tried: list[Candidate]) -> None:
+    """Keep what was not tried, since nobody had its tool until the end."""
+    for proposal in step.held:
+        made = _candidate(row, proposal, len(tried) + 1)
+        made.outcome = outcome.untried(proposal.precision).model_dump(mode="json")
+        session.add(made)
+        tried.append(made)
+    session.flush()
 
 
 def read(candidate: Candidate) -> Tried:
@@ -124,26 +128,18 @@ def _tried(
     session: Session, farm: Farm, row: Search, spec: SearchSpec, proposal: Proposal, number: int
 ) -> Candidate | None:
     """Submit a candidate; one that is refused is kept as such. None: it has to wait."""
-    made = Candidate(
-        search_id=row.id,
-        number=number,
-        tenant_id=row.tenant_id,
-        precision=proposal.precision.model_dump(mode="json"),
-        why=proposal.why,
-        created_at=now(),
-    )
+    made = _candidate(row, proposal, number)
     try:
         with session.begin_nested():
-            gates = outcome.gates_of(spec, measured=measured_now(session, spec))
+            measured = measured_now(session, spec)
+            gates = outcome.gates_of(spec, proposal.precision, measured=measured)
             asked = _labelled(with_precision(spec, proposal.precision, gates), row.id)
             requester = Requester(row.tenant_id, row.api_key_id)
-            made.build_id = submit(session, farm.policy, requester, asked).build.id
-    except QuotaExceeded as error:
-        row.verdict = f"It waits for room: {error}"
-        return None
+            made.build_id = submit(session, farm.policy, requester, asked, row.id).build.id
     except FarmError as error:
-        if _nobody_is_there(error) and not _waited_long(session, farm, row):
-            row.verdict = f"It waits for a node: {error}"
+        awaited = _awaited(error)
+        if awaited is not None and not _waited_long(session, farm, row):
+            row.verdict = f"It waits for {awaited}: {error}"
             return None
         if error.blame is not Blame.PERSON:
             raise
@@ -154,9 +150,23 @@ def _tried(
     return made
 
 
-def _nobody_is_there(error: FarmError) -> bool:
-    """Tell whether a candidate is refused since the nodes are away: they were there before."""
-    return isinstance(error, NotServed) and error.code == NotServed.default_code
+def _candidate(row: Search, proposal: Proposal, number: int) -> Candidate:
+    return Candidate(
+        search_id=row.id,
+        number=number,
+        tenant_id=row.tenant_id,
+        precision=proposal.precision.model_dump(mode="json"),
+        why=proposal.why,
+        created_at=now(),
+    )
+
+
+def _awaited(error: FarmError) -> str | None:
+    """Say what a candidate is refused for that may come: room, or nodes that were there before."""
+    if isinstance(error, QuotaExceeded):
+        return "room"
+    gone = {NotServed.default_code, "precision_not_served"}
+    return "a node" if isinstance(error, NotServed) and error.code in gone else None
 
 
 def _waited_long(session: Session, farm: Farm, row: Search) -> bool:
@@ -171,16 +181,22 @@ def _labelled(asked: BuildSpec, search_id: str) -> BuildSpec:
     return asked if len(labels) > MOST_LABELS else asked.model_copy(update={"labels": labels})
 
 
-def _end(row: Search, spec: SearchSpec, tried: Sequence[Candidate], why: str) -> None:
+def _end(
+    session: Session, row: Search, spec: SearchSpec, tried: Sequence[Candidate], why: str
+) -> None:
+    """Choose, and let out what is chosen; the others stay kept back."""
     found = {each.number: read(each) for each in tried}
     outcomes = {n: each.outcome for n, each in found.items() if each.outcome is not None}
     precisions = {number: each.precision for number, each in found.items()}
     row.chosen = choice.choose(spec, outcomes)
-    row.verdict = choice.verdict(spec, precisions, outcomes, why)
-    built = any(each.artifact for each in outcomes.values())
-    unchosen = SearchState.UNMET if built else SearchState.FAILED
+    row.verdict = words.verdict(spec, precisions, outcomes, why)
+    engines = any(each.artifact for each in outcomes.values())
+    unchosen = SearchState.UNMET if engines else SearchState.FAILED
     row.state = unchosen if row.chosen is None else SearchState.SUCCEEDED
     row.finished_at = now()
+    for candidate in tried:
+        if candidate.number == row.chosen:
+            built.let_out(session, candidate)
     _log.info("search_over", state=str(row.state), chosen=row.chosen)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict, InvalidRequest
-from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
+from enginefarm.precision import TOOLS, Precision, PrecisionKind, PrecisionTool
 from enginefarm.search import (
     USUAL_KINDS,
     SearchSpec,
@@ -14,7 +14,7 @@ from enginefarm.search import (
     require_one_target,
     with_precision,
 )
-from storage import builds, searches
+from storage import builds, catalogue, searches
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Model, Search
@@ -23,9 +23,9 @@ from tasks.plan import LiveNode, TargetPlan, plan_target
 from tasks.precision_rules import check_precision
 from tasks.quotas import require_few_searches
 from tasks.routing import APART
-from tasks.search.choice import notes
 from tasks.search.outcome import gates_of, requirements
 from tasks.search.strategy import openers, tools_of
+from tasks.search.words import notes
 from tasks.submit import Requester, admit
 
 
@@ -79,22 +79,26 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
 
 def _admitted(session: Session, tenant_id: str, spec: SearchSpec, *, measured: bool) -> Model:
     """Check all that is tried whatever comes of it; return the model."""
-    gates = gates_of(spec, measured=measured)
-    model = admit(session, tenant_id, with_precision(spec, Precision(), gates))
+    model = catalogue.get_model(session, tenant_id, spec.build.model)
     for row in openers(spec, kinds_of(spec)):
+        gates = gates_of(spec, row.precision, measured=measured)
         admit(session, tenant_id, with_precision(spec, row.precision, gates))
     return model
 
 
 def _with_tools(session: Session, spec: SearchSpec) -> SearchSpec:
-    """Name the tools that live nodes have, unless they are named: another day has others."""
+    """Name the tools that live nodes have, unless they are named: another day has others.
+
+    What a kind that is named cannot do without is waited for, whoever is there now.
+    """
     if spec.space.tools:
         return spec
     live = live_nodes(session)
+    needed = {TOOLS[kind] for kind in spec.space.kinds if kind in TOOLS}
     tools = [
         tool
         for tool in PrecisionTool
-        if tool not in APART or any(tool in _tools_of(node) for node in live)
+        if tool not in APART or tool in needed or any(tool in _tools_of(node) for node in live)
     ]
     space = spec.space.model_copy(update={"tools": tools})
     return spec.model_copy(update={"space": space})

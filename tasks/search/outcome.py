@@ -6,12 +6,20 @@ from collections.abc import Callable, Iterable, Sequence
 
 from enginefarm.errors import Failure
 from enginefarm.gate import Gate, Metric
-from enginefarm.report import AccuracyReport, BuildReport, LatencyReport, OutputAccuracy
+from enginefarm.precision import Precision
+from enginefarm.report import (
+    AccuracyReport,
+    BuildReport,
+    GateVerdict,
+    LatencyReport,
+    OutputAccuracy,
+)
 from enginefarm.search import USUAL_REQUIREMENT, SearchSpec
 from enginefarm.search_views import AccuracyOf, Outcome
-from enginefarm.state import ArtifactState
+from enginefarm.state import ArtifactState, Stage
 from tasks.gates import describe, judge
 from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT
+from tasks.unserved import nobody_makes
 
 _EXACT = "the model as it came is what accuracy is held against"
 
@@ -34,31 +42,43 @@ def set_aside(spec: SearchSpec, *, measured: bool) -> list[Gate]:
     return [row for row in requirements(spec) if row.metric in LATENCIES or row.metric in OF_METRIC]
 
 
-def gates_of(spec: SearchSpec, *, measured: bool) -> list[Gate]:
+def gates_of(spec: SearchSpec, precision: Precision, *, measured: bool) -> list[Gate]:
     """Return the gates of a candidate: the build's own, and what is required and can be judged.
 
-    So a candidate that misses a requirement is not released.
+    So a candidate that misses a requirement is not released. Where no engine of the target is run,
+    what is required of accuracy is asked of the model file, if there is another than the original.
     """
-    asked = [row for row in requirements(spec) if measured or row.metric is Metric.ENGINE_BYTES]
+    asked = requirements(spec)
+    if not measured:
+        asked = [row for gate in asked if (row := _unrun(gate, precision)) is not None]
     return [*spec.build.gates, *(row for row in asked if row not in spec.build.gates)]
 
 
-def read(spec: SearchSpec, report: BuildReport, artifact: str, state: ArtifactState) -> Outcome:
-    """Return what a report says of a candidate.
+def _unrun(gate: Gate, precision: Precision) -> Gate | None:
+    """Return what can be asked in place of a gate where no engine is run."""
+    if gate.metric is Metric.ENGINE_BYTES or gate.metric.of_model_file:
+        return gate
+    if precision.stage is None or gate.metric not in PER_OUTPUT:
+        return None
+    return gate.model_copy(update={"metric": Metric(f"model.{gate.metric}")})
 
-    Where its engine was not run, the accuracy is that of the model file it was built from.
+
+def read(
+    spec: SearchSpec, report: BuildReport, artifact: str, state: ArtifactState, *, fit: bool
+) -> Outcome:
+    """Return what a report says of a candidate. ``fit``: nothing but the choice keeps it back.
+
+    Where its engine was not run, the accuracy is that of the model file it was built from. A
+    latency that cannot be relied on meets no requirement, whatever it is.
     """
     whose, accuracy = _accuracy(report)
     aside = set_aside(spec, measured=report.measured)
-    asked = [row for row in requirements(spec) if row not in aside]
-    if whose is AccuracyOf.ORIGINAL:
-        asked = [row for row in asked if not of_accuracy(row)]
-    verdicts = judge(asked, report.model_copy(update={"accuracy": accuracy}))
-    right = [row.met for gate, row in zip(asked, verdicts, strict=True) if of_accuracy(gate)]
+    latency = [row for row in report.latency if not row.swept]
+    tainted = _taints(latency)
+    judged = _judged(spec, report, aside, tainted)
     rows = [] if accuracy is None else accuracy.outputs
     costs = None if report.precision is None else report.precision.sensitivity
     metric = None if accuracy is None else accuracy.metric
-    latency = [row for row in report.latency if not row.swept]
     return Outcome(
         accuracy_of=whose,
         synthetic=None if accuracy is None else accuracy.synthetic,
@@ -68,12 +88,13 @@ def read(spec: SearchSpec, report: BuildReport, artifact: str, state: ArtifactSt
         metric_loss=None if metric is None else metric.loss,
         latency_p50_ms=_most(latency, LATENCIES[Metric.LATENCY_P50_MS]),
         latency_p99_ms=_most(latency, LATENCIES[Metric.LATENCY_P99_MS]),
+        tainted=tainted,
         memory_bytes=max((row.peak_memory_bytes for row in latency), default=None),
         engine_bytes=report.compile.engine_bytes,
-        verdicts=verdicts,
+        verdicts=[row for _, row in judged],
         set_aside=[describe(row) for row in aside],
-        met=all(row.met for row in verdicts) and state is ArtifactState.PUBLISHED,
-        accurate=all(right),
+        met=all(row.met for _, row in judged) and fit,
+        accurate=all(row.met for gate, row in judged if of_accuracy(gate)),
         layers=[] if costs is None else [row.node for row in costs.layers],
         steps=[] if costs is None else costs.steps,
         artifact=artifact,
@@ -82,9 +103,43 @@ def read(spec: SearchSpec, report: BuildReport, artifact: str, state: ArtifactSt
     )
 
 
+def _judged(
+    spec: SearchSpec, report: BuildReport, aside: Sequence[Gate], tainted: Sequence[str]
+) -> list[tuple[Gate, GateVerdict]]:
+    """Return each requirement that can be judged, with what came of it."""
+    whose, accuracy = _accuracy(report)
+    asked = [row for row in requirements(spec) if row not in aside]
+    if whose is AccuracyOf.ORIGINAL:
+        asked = [row for row in asked if not of_accuracy(row)]
+    verdicts = judge(asked, report.model_copy(update={"accuracy": accuracy}))
+    return [
+        (gate, _unreliable(row, tainted) if tainted and gate.metric in LATENCIES else row)
+        for gate, row in zip(asked, verdicts, strict=True)
+    ]
+
+
 def failed(failure: Failure) -> Outcome:
     """Return the outcome of a candidate that did not become an engine."""
     return Outcome(failure=failure)
+
+
+def untried(precision: Precision) -> Outcome:
+    """Return the outcome of a candidate that no node had the tool for until the search ended."""
+    refused = nobody_makes(precision, precision.stage or Stage.CAST)
+    message = f"It was not tried: no live node has {precision.maker}."
+    return Outcome(
+        failure=refused.as_failure().model_copy(update={"message": message}), untried=True
+    )
+
+
+def _taints(latency: Sequence[LatencyReport]) -> list[str]:
+    found = [reason for row in latency if row.trust is not None for reason in row.trust.tainted]
+    return list(dict.fromkeys(found))
+
+
+def _unreliable(verdict: GateVerdict, tainted: Sequence[str]) -> GateVerdict:
+    said = f"the latency is tainted: {'; '.join(tainted)}"
+    return GateVerdict(gate=verdict.gate, value=None, met=False, reason=said)
 
 
 def _accuracy(report: BuildReport) -> tuple[AccuracyOf | None, AccuracyReport | None]:

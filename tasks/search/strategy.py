@@ -4,14 +4,17 @@ First what needs no guessing: the model as it came, int8 by each method, and the
 If no int8 is near enough, the best of them is tried again with its costliest layers left as they
 came: a few numbers of layers far apart, then between the most that is too few and the fewest that
 is enough. The fewer stay, the more is int8, so the fewest that are enough are looked for.
+
+What no live node has the tool for is held back, and keeps nothing else from being tried. Whatever
+comes of candidates, each step tries something, waits for something, or ends the search; and nothing
+is tried twice. So a search ends within its budget.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice, zip_longest
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -29,62 +32,65 @@ from enginefarm.precision import (
 )
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import Outcome
+from tasks.search.tried import Proposal, Step, Tried
 
+Away = Callable[[Precision], bool]
+"""Tells whether no live node has the tool for a precision."""
 _MOST_EXCLUDED = 256
 _PATTERN: TypeAdapter[str] = TypeAdapter(Pattern)
 _BY_EVERY_TOOL = frozenset({PrecisionKind.INT8, PrecisionKind.FP8, PrecisionKind.INT4})
 """Kinds for which more than one tool is tried, if it is there."""
 
 
-@dataclass(frozen=True)
-class Proposal:
-    """A precision to try, and why."""
-
-    precision: Precision
-    why: str
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A candidate; ``outcome`` is None while it is under way."""
-
-    precision: Precision
-    outcome: Outcome | None
-
-
-@dataclass(frozen=True)
-class Step:
-    """What to try now; ``over``: nothing is left to try or to wait for. ``why``: what ended it."""
-
-    proposals: Sequence[Proposal] = ()
-    over: bool = False
-    why: str = ""
+def nothing_is_away(_: Precision) -> bool:
+    """Tell that every tool is there."""
+    return False
 
 
 def next_step(
-    spec: SearchSpec, kinds: Sequence[PrecisionKind], tried: Sequence[Tried], *, late: bool = False
+    spec: SearchSpec,
+    kinds: Sequence[PrecisionKind],
+    tried: Sequence[Tried],
+    *,
+    late: bool = False,
+    away: Away = nothing_is_away,
 ) -> Step:
     """Return what to try next. ``kinds``: what the target takes; ``late``: the time is over."""
     under_way = sum(row.outcome is None for row in tried)
     left = spec.budget.candidates - len(tried)
-    known = [row.precision for row in tried]
-    wanted = (row for row in _wanted(spec, kinds, tried) if row.precision not in known)
+    wanted = _untried(_wanted(spec, kinds, tried, away), tried)
+    held = [row for row in wanted if away(row.precision)]
     if late or left <= 0:
-        said = "its time was over" if late else f"its budget of {left + len(tried)} was used up"
-        return Step(over=under_way == 0, why=said)
-    found = list(islice(wanted, max(0, min(left, spec.budget.at_once - under_way))))
-    over = not found and under_way == 0
-    return Step(found, over=over, why="nothing was left to try" if over else "")
+        said = (
+            "its time was over" if late else f"its budget of {spec.budget.candidates} was used up"
+        )
+        return Step(over=under_way == 0, why=said, held=held)
+    here = [row for row in wanted if not away(row.precision)]
+    found = here[: max(0, min(left, spec.budget.at_once - under_way))]
+    quiet = not found and under_way == 0
+    over = quiet and not held
+    said = "nothing was left to try" if over else ""
+    return Step(found, over=over, why=said, held=held, waits=quiet and bool(held))
+
+
+def _untried(wanted: Iterator[Proposal], tried: Sequence[Tried]) -> list[Proposal]:
+    """Return what has not been tried yet, each once."""
+    found: list[Proposal] = []
+    known = [row.precision for row in tried]
+    for row in wanted:
+        if row.precision not in known:
+            known.append(row.precision)
+            found.append(row)
+    return found
 
 
 def _wanted(
-    spec: SearchSpec, kinds: Sequence[PrecisionKind], tried: Sequence[Tried]
+    spec: SearchSpec, kinds: Sequence[PrecisionKind], tried: Sequence[Tried], away: Away
 ) -> Iterator[Proposal]:
     """Yield all that is worth trying by what is known now, the most telling first."""
     first = list(openers(spec, kinds))
     yield from first
-    known = {index_of(row.precision, tried) for row in first}
-    if None in known or any(tried[at].outcome is None for at in known if at is not None):
+    if any(_is_open(row, tried, away) for row in first):
         return
     bases = [
         row
@@ -97,6 +103,12 @@ def _wanted(
     bases.sort(key=lambda row: _nearness(row.outcome), reverse=True)
     if bases and not _accurate(bases[0].outcome):
         yield from _with_layers_kept(bases[0], tried)
+
+
+def _is_open(row: Proposal, tried: Sequence[Tried], away: Away) -> bool:
+    """Tell whether what comes of a proposal is to be waited for."""
+    at = index_of(row.precision, tried)
+    return not away(row.precision) if at is None else tried[at].outcome is None
 
 
 def openers(spec: SearchSpec, kinds: Sequence[PrecisionKind]) -> Iterator[Proposal]:

@@ -44,6 +44,12 @@ TOGETHER = [
     ["node.stored", "publish.committed"],
     ["node.finished", "reconcile.written"],
 ]
+QUICK_STEPS = {"submit.written", "node.claimed", "child.made", "node.finished"}
+"""The first steps of those that `make test` arms: each kind of process dies once."""
+DEATHS = [
+    pytest.param(steps, marks=[] if steps[0] in QUICK_STEPS else [pytest.mark.soak])
+    for steps in TOGETHER
+]
 KEPT_ONCE = {"models": 1, "other bytes": 0, "left": []}
 CANCELS = ["cancel.written", "cancel.committed"]
 SEARCHES = ["search.written"]
@@ -85,7 +91,7 @@ def test_every_step_is_in_the_matrix() -> None:
     assert sorted([*chain(*TOGETHER), *CANCELS, *SEARCHES, *SENDING, *VERIFYING]) == sorted(POINTS)
 
 
-@pytest.mark.parametrize("points", TOGETHER, ids="+".join)
+@pytest.mark.parametrize("points", DEATHS, ids="+".join)
 def test_a_death_at_a_step_loses_nothing_and_makes_nothing_twice(
     farm: RunningFarm, folder: Path, points: list[str]
 ) -> None:
@@ -113,6 +119,7 @@ def test_a_death_while_cancelling_leaves_a_build_that_is_cancelled(
     assert not (folder / point).exists()
 
 
+@pytest.mark.soak
 def test_a_death_in_a_step_of_a_search_makes_no_candidate_twice(
     farm: RunningFarm, folder: Path
 ) -> None:
@@ -134,6 +141,7 @@ def test_a_death_in_a_step_of_a_search_makes_no_candidate_twice(
     assert [point for point in SEARCHES if (folder / point).exists()] == []
 
 
+@pytest.mark.soak
 def test_a_death_while_models_come_in_parts_costs_time_only(
     farm: RunningFarm, folder: Path
 ) -> None:

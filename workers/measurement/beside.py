@@ -11,16 +11,18 @@ from enginefarm.spec import Profile
 from enginefarm.verdict_report import PairedRuns
 from workers.backends.base import Backend, ProgressSink, Runner
 from workers.diagnosis import shorten
-from workers.measurement.one_shape import first_feeds
+from workers.measurement.conditions import Worked
+from workers.measurement.one_shape import Loaded, first_feeds
 from workers.measurement.request import Request
-from workers.measurement.side_by_side import side_by_side
+from workers.measurement.side_by_side import SideBySide, side_by_side
 from workers.measurement.timing import Stopped
+from workers.measurement.trusting import Spent
 from workers.reporting import PartSink
 
 
 def against_twin(
     request: Request,
-    engine: Runner,
+    loaded: Loaded,
     backend: Backend,
     profiles: list[Profile | None],
     sink: ProgressSink,
@@ -39,7 +41,7 @@ def against_twin(
         twin = backend.load(request.twin, request.source.target, request.options.threads)
         for number, profile in enumerate(profiles):
             part = PartSink(sink, number * share, share)
-            rows.append(_beside(request, (twin, engine), profile, part))
+            rows.append(_beside(request, (twin, loaded), profile, part))
     except Stopped:
         raise
     except Exception as error:  # noqa: BLE001 - whatever a runtime raises
@@ -49,17 +51,22 @@ def against_twin(
 
 
 def _beside(
-    request: Request, both: tuple[Runner, Runner], profile: Profile | None, sink: ProgressSink
+    request: Request, both: tuple[Runner, Loaded], profile: Profile | None, sink: ProgressSink
 ) -> PairedRuns:
-    twin, engine = both
+    """Measure at one shape, again while it cannot be relied on, as a latency is."""
+    twin, engine, conditions = both[0], both[1].engine, both[1].conditions
     # An input that nothing reads may be there in one of them only.
-    fed = [first_feeds(request, runner, profile) for runner in both]
-    found = side_by_side(
-        lambda: twin.run(fed[0]),
-        lambda: engine.run(fed[1]),
-        request.options,
-        time.perf_counter,
-        sink,
-    )
+    fed = [first_feeds(request, runner, profile) for runner in (twin, engine)]
+
+    def in_turns() -> SideBySide:
+        return side_by_side(
+            lambda: twin.run(fed[0]),
+            lambda: engine.run(fed[1]),
+            request.options,
+            time.perf_counter,
+            sink,
+        )
+
+    found, trust = conditions.until_quiet(lambda _energy: Worked(in_turns(), None, Spent(None, 0)))
     shapes = {name: list(array.shape) for name, array in fed[1].items()}
-    return PairedRuns(shapes=shapes, **asdict(found))
+    return PairedRuns(shapes=shapes, trust=trust, **asdict(found))

@@ -11,7 +11,7 @@ from workers import hardware
 from workers.gpu.sampler import Sampler
 from workers.gpu.taken import Taken
 from workers.measurement import trusting
-from workers.measurement.trusting import Load, Spent
+from workers.measurement.trusting import Load, Spent, Spread
 
 Found = TypeVar("Found")
 ReadEnergy = Callable[[], int | None]
@@ -22,8 +22,7 @@ class Worked(Generic[Found]):
     """What a measurement found, and what of it speaks for or against it."""
 
     found: Found
-    spread: tuple[str, float]
-    """Of which times, and their coefficient of variation."""
+    spread: Spread
     spent: Spent
 
 
@@ -39,6 +38,15 @@ class Conditions:
     def times(self) -> int:
         """How often a measurement is made that cannot be relied on."""
         return 1 if self._device is None else self._device.times
+
+    def until_quiet(self, work: Callable[[ReadEnergy], Worked[Found]]) -> tuple[Found, TrustRecord]:
+        """Do the work, again while it cannot be relied on, up to the node's limit."""
+        times = 0
+        while True:
+            found, trust = self.watch(work)
+            times += 1
+            if not trust.tainted or times >= self.times:
+                return found, trust.model_copy(update={"times_measured": times})
 
     def watch(self, work: Callable[[ReadEnergy], Worked[Found]]) -> tuple[Found, TrustRecord]:
         """Do the work, which may read the counter of energy, and tell how the machine was."""

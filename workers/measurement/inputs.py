@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from enginefarm.calibration_findings import beyond
 from enginefarm.errors import JobFailed
 from enginefarm.sizes import by_size
 from enginefarm.spec import Profile, SyntheticInput
@@ -164,16 +165,7 @@ def _batch_at_opt(view: TensorView, profile: Profile | None) -> int:
 
 def outside(feeds: Feeds, profile: Profile | None) -> str | None:
     """Return what of a batch lies outside the profile, or None."""
-    for name, wanted in (profile or {}).items():
-        shape = feeds[name].shape if name in feeds else None
-        if shape is None:
-            continue
-        within = len(shape) == len(wanted.min) and all(
-            low <= dim <= high for low, dim, high in zip(wanted.min, shape, wanted.max, strict=True)
-        )
-        if not within:
-            return f"{name} is {list(shape)}, the profile allows {wanted.min} to {wanted.max}"
-    return None
+    return beyond({name: array.shape for name, array in feeds.items()}, profile)
 
 
 def shared_batch(feeds: Mapping[str, Array]) -> int | None:

@@ -95,15 +95,9 @@ def latency_at(place: Place, request: Request, loaded: Loaded, sink: ProgressSin
     except Exception as error:
         raise run_failure(request, feeds, error) from error
     ready = open_on_device(loaded.engine, feeds, cuda_graph=request.options.cuda_graph)
-    times = 0
-    while True:
-        row, trust = loaded.conditions.watch(
-            lambda energy: _measured(request, loaded, feeds, (ready, energy), sink)
-        )
-        times += 1
-        if not trust.tainted or times >= loaded.conditions.times:
-            break
-    trust = trust.model_copy(update={"times_measured": times})
+    row, trust = loaded.conditions.until_quiet(
+        lambda energy: _measured(request, loaded, feeds, (ready, energy), sink)
+    )
     return row.model_copy(update={"trust": trust, "swept": place.swept})
 
 

@@ -21,6 +21,8 @@ MOST_COV = 0.025
 OF_THE_CARD = "NVML tells it of the whole card, not of a MIG instance"
 NOT_TOLD = "this device or driver does not tell it"
 SHARED = "a processor is shared with whatever else the machine runs"
+Spread = tuple[str, float] | None
+"""Of which times, and their coefficient of variation; None where that taints nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,9 @@ def of_processor(load: Load) -> TrustRecord:
 
 
 def of_gpu(
-    gpu: Gpu, seen: Seen, onlookers: Onlookers, spread: tuple[str, float], spent: Spent, load: Load
+    gpu: Gpu, seen: Seen, onlookers: Onlookers, spread: Spread, spent: Spent, load: Load
 ) -> TrustRecord:
-    """Return the record of one measurement on a GPU. ``spread``: of which times, and their CoV."""
+    """Return the record of one measurement on a GPU."""
     alone, proof = onlookers.verdict()
     rows = seen.readings
     power = [row.power_w for row in rows if row.power_w is not None]
@@ -93,9 +95,9 @@ def of_gpu(
 
 
 def _taints(
-    seen: Seen, onlookers: Onlookers, throttle: list[str] | None, spread: tuple[str, float]
+    seen: Seen, onlookers: Onlookers, throttle: list[str] | None, spread: Spread
 ) -> list[str]:
-    what, cov = spread
+    what, cov = spread or ("", 0.0)
     found = [f"not alone on the device: {words}" for words in onlookers.strangers]
     if throttle:
         found.append(f"clocks were held down: {', '.join(throttle)}")

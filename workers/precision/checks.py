@@ -11,19 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from enginefarm import calibration_findings as say
 from enginefarm.counted import counted
-from enginefarm.finding import Finding, error_finding, note_finding, warning_finding
-from enginefarm.precision import ENOUGH_SAMPLES, FEWEST_SAMPLES
+from enginefarm.finding import Finding, error_finding, warning_finding
 from enginefarm.precision_report import CalibrationData, InputRange
 from enginefarm.spec import Profile
-from workers.measurement.inputs import Feeds, outside
+from workers.measurement.inputs import Feeds
 from workers.precision.seen import Seen
-
-RANGE_FACTOR = 4.0
-"""Inputs whose range is so many times that of the held-out data were prepared otherwise."""
-LENGTH_FACTOR = 2.0
-"""Samples that are usually so many times as long as the held-out ones are of other traffic."""
-_SHOWN = 8
 
 
 @dataclass
@@ -43,9 +37,9 @@ class Look:
         number = self.samples
         self.samples += 1
         self.shapes.add(str([list(array.shape) for array in feeds.values()]))
-        faults = [outside(feeds, profile) for profile in profiles]
-        if faults and faults[0] is not None and all(faults):
-            self.outside.append(f"sample {number}: {faults[0]}")
+        fault = say.refused_by_all({name: row.shape for name, row in feeds.items()}, profiles)
+        if fault is not None:
+            self.outside.append(f"sample {number}: {fault}")
         digest = hashlib.sha256()
         for name, array in feeds.items():
             digest.update(np.ascontiguousarray(array).tobytes())
@@ -70,7 +64,8 @@ def judge(look: Look, held_out: Look | None) -> list[Finding]:
 
     Errors stop the calibration.
     """
-    found = [*_unusable(look), *_count(look, held_out), *_constants(look.seen)]
+    found = [*_unusable(look), *say.too_few(look.samples, judged=held_out is not None)]
+    found += _constants(look.seen)
     if look.duplicates:
         found.append(
             warning_finding(
@@ -81,23 +76,8 @@ def judge(look: Look, held_out: Look | None) -> list[Finding]:
         )
     found += _noise(look, held_out)
     if held_out is not None:
-        found += _ranges(look.seen, held_out.seen)
-        found += _lengths(look.seen, held_out.seen)
+        found += _against(look.seen, held_out.seen)
     return found
-
-
-def rounded(names: Sequence[str]) -> list[Finding]:
-    """Return a note of the inputs whose values are rounded before they are used."""
-    if not names:
-        return []
-    return [
-        note_finding(
-            "calibration_rounded",
-            f"The calibration data is float64, and is rounded to what the model takes:"
-            f" {', '.join(names)[:200]}.",
-            fix="Nothing needs to be done; float32 takes half the space.",
-        )
-    ]
 
 
 def _unusable(look: Look) -> list[Finding]:
@@ -109,55 +89,17 @@ def _unusable(look: Look) -> list[Finding]:
                 "NaN or infinity is in "
                 f"{counted(len(look.unfinite), 'array')} of calibration samples.",
                 why="One of them makes the range of every tensor behind it infinite.",
-                where=_some(look.unfinite),
+                where=say.some(look.unfinite, len(look.unfinite)),
                 fix="Leave these samples out, or find out where they come from.",
             )
         )
-    if look.outside:
-        found.append(
-            error_finding(
-                "calibration_outside_profile",
-                f"{counted(len(look.outside), 'calibration sample does', 'calibration samples do')}"
-                " not fit the profile.",
-                where=_some(look.outside),
-                fix="Widen the profile, or leave these samples out.",
-            )
-        )
+    found += say.outside(look.outside, len(look.outside))
     return found
-
-
-def _count(look: Look, held_out: Look | None) -> list[Finding]:
-    few = look.samples < ENOUGH_SAMPLES
-    if look.samples == 0 or (look.samples < FEWEST_SAMPLES and held_out is None):
-        return [
-            error_finding(
-                "calibration_too_few",
-                f"The calibration data has {counted(look.samples, 'sample')}.",
-                why="Nothing held out judges what so few lead to.",
-                fix=f"Give at least {FEWEST_SAMPLES}, better {ENOUGH_SAMPLES}, or an evaluation"
-                " dataset that judges them.",
-            )
-        ]
-    if not few:
-        return []
-    return [
-        warning_finding(
-            "calibration_few_samples",
-            f"The calibration data has {counted(look.samples, 'sample')};"
-            f" {ENOUGH_SAMPLES} are usual.",
-            why="Ranges from few samples depend on which they are.",
-            fix="Give more, as different as what the engine will see.",
-        )
-    ]
 
 
 def _constants(seen: Mapping[str, Seen]) -> list[Finding]:
     return [
-        warning_finding(
-            "calibration_constant",
-            f"The input {name[:80]} is {row.low:g} in every sample.",
-            fix="Give what it really is; where that is always the same, fix it: --fix.",
-        )
+        say.constant(name, row.low)
         for name, row in seen.items()
         if row.elements > 1 and row.low == row.high
     ]
@@ -168,9 +110,9 @@ def _noise(look: Look, held_out: Look | None) -> list[Finding]:
     names = noisy(look, held_out)
     if not names:
         return []
-    say = warning_finding if held_out is not None else error_finding
+    finding = warning_finding if held_out is not None else error_finding
     return [
-        say(
+        finding(
             "calibration_noise",
             f"The calibration data looks like random noise: {', '.join(names)[:200]}.",
             why="Noise excites other parts of a network than what it was made for.",
@@ -189,42 +131,12 @@ def noisy(look: Look, held_out: Look | None) -> list[str]:
     )
 
 
-def _ranges(seen: Mapping[str, Seen], real: Mapping[str, Seen]) -> list[Finding]:
-    found = []
-    for name, row in seen.items():
-        other = real[name].reach if name in real else 0.0
-        if not row.reach or not other:
-            continue
-        factor = row.reach / other
-        if factor > RANGE_FACTOR or factor < 1 / RANGE_FACTOR:
-            found.append(
-                warning_finding(
-                    "calibration_range_differs",
-                    f"The input {name[:80]} reaches {row.reach:g} in the calibration data and"
-                    f" {other:g} in the evaluation data: {factor:.3g} times as much.",
-                    why="One of the two was not prepared as the model wants it.",
-                    fix="Prepare both alike, as 0..1 or as 0..255.",
-                )
-            )
-    return found
-
-
-def _lengths(seen: Mapping[str, Seen], real: Mapping[str, Seen]) -> list[Finding]:
-    found = []
-    for name, row in seen.items():
-        one, other = row.length, real[name].length if name in real else 0.0
-        if not one or not other or max(one / other, other / one) <= LENGTH_FACTOR:
-            continue
-        found.append(
-            warning_finding(
-                "calibration_length_differs",
-                f"A sample of the input {name[:80]} is usually {one:g} long in the calibration data"
-                f" and {other:g} in the evaluation data.",
-                why="How large sums over a sample become depends on how much there is to sum up.",
-                fix="Draw both from the same traffic, with its long and its short samples.",
-            )
-        )
-    return found
+def _against(seen: Mapping[str, Seen], real: Mapping[str, Seen]) -> list[Finding]:
+    """Hold ranges, then lengths, against those of the evaluation data."""
+    both = [(name, row, real[name]) for name, row in seen.items() if name in real]
+    ranges = [say.range_differs(name, row.reach, other.reach) for name, row, other in both]
+    lengths = [say.length_differs(name, row.length, other.length) for name, row, other in both]
+    return [found for rows in (*ranges, *lengths) for found in rows]
 
 
 def data_report(look: Look, held_out: Look | None) -> CalibrationData:
@@ -248,8 +160,3 @@ def data_report(look: Look, held_out: Look | None) -> CalibrationData:
             if row.elements
         ],
     )
-
-
-def _some(rows: Sequence[str]) -> str:
-    more = f", … ({len(rows)} in all)" if len(rows) > _SHOWN else ""
-    return "; ".join(row[:120] for row in rows[:_SHOWN]) + more

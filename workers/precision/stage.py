@@ -21,6 +21,7 @@ import onnxruntime as ort
 from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter
 
+from enginefarm import calibration_findings as say
 from enginefarm.accuracy_report import AccuracyReport
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
@@ -47,8 +48,6 @@ SYNTHETIC: TypeAdapter[dict[str, SyntheticInput]] = TypeAdapter(dict[str, Synthe
 FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 MODEL_FILE, REPORT_FILE = "model.onnx", "precision.json"
 MADE_UP, TRIED = 8, 4
-MOST_LOOKED_AT = 2048
-"""Held-out samples whose ranges are compared."""
 MOST_KEPT = 128
 """Nodes that stayed in fp32 and are told of by name."""
 
@@ -162,7 +161,7 @@ class _Run:
     @cached_property
     def held_out(self) -> checks.Look | None:
         """What was seen of the evaluation data."""
-        samples = self.samples("dataset", MOST_LOOKED_AT)
+        samples = self.samples("dataset", say.MOST_LOOKED_AT)
         return None if samples is None else checks.look_at(samples, self.profiles)
 
     @cached_property
@@ -179,7 +178,7 @@ class _Run:
         if self.look is None or self.calibration is None:
             return []
         found = checks.judge(self.look, self.held_out)
-        found += checks.rounded(self.calibration.rounded())
+        found += say.rounded(self.calibration.rounded())
         errors = [row for row in found if row.severity is Severity.ERROR]
         if errors:
             raise refusals.data_refused(found, errors)

@@ -28,7 +28,7 @@ _CODES: dict[str, str] = {
     "bad_file_name": "The name of a file is no plain name, or one that the farm uses itself.",
     "benchmark_window": "The shortest benchmark is longer than the longest.",
     "blob_corrupt": "The bucket holds other bytes than the digest says.",
-    "blob_expired": "The engine of a quarantined artifact was removed by the operator's rule.",
+    "blob_expired": "A quarantined engine, or a twin's, was removed by the operator's rule.",
     "blob_lost": "The bucket no longer has a blob that rows refer to.",
     "blob_missing": "The bucket lacks a blob that was said to be there.",
     "blob_not_published": "No published artifact has this blob, and the key may only deploy.",

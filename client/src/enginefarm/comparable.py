@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from enginefarm.report import AccuracyReport, LatencyReport, Machine, MetricReport
+from enginefarm.shapes_text import shapes_text
 
 
 def machines_differ(one: Machine | None, other: Machine | None) -> str | None:
@@ -45,6 +46,21 @@ def runs_differ(one: LatencyReport, other: LatencyReport) -> str | None:
     if one.threads != other.threads:
         return f"one was measured with {one.threads} threads, the other with {other.threads}"
     return None
+
+
+def tainted(rows: Sequence[LatencyReport]) -> str | None:
+    """Tell why latencies cannot be relied on: what the record of the first such one names."""
+    for row in rows:
+        if row.trust is not None and row.trust.tainted:
+            at = f" at {shapes_text(row.shapes)}" if len(rows) > 1 else ""
+            return f"latency was tainted{at}: {'; '.join(row.trust.tainted)}"
+    return None
+
+
+def which_tainted(a: LatencyReport, b: LatencyReport) -> str | None:
+    """Tell of which of two latencies nothing can be concluded, and why."""
+    told = (("A", tainted([a])), ("B", tainted([b])))
+    return "; ".join(f"of {side} {why}" for side, why in told if why is not None) or None
 
 
 def data_differ(one: AccuracyReport, other: AccuracyReport) -> str | None:

@@ -1,6 +1,7 @@
 """How two artifacts differ, from their reports: recipe, size, latency, accuracy. Pure.
 
-Latency has a verdict only where both were measured on the same kind of device, at the same shapes.
+Latency has a verdict only where both were measured on the same kind of device, at the same shapes,
+and nothing tainted either.
 Two things must hold for "slower" or "faster": the ranks of the kept runs say that they differ (p
 below 0.01), and the medians differ by at least 3 %. The first alone finds differences that matter
 to nobody, the second alone finds noise. Two measurements are two moments of a machine, which no
@@ -21,6 +22,7 @@ from enginefarm.comparable import (
     metrics_differ,
     runs_differ,
     side_by_side,
+    which_tainted,
 )
 from enginefarm.rank_test import rank_test
 from enginefarm.report import AccuracyReport, BuildReport, LatencyReport, OutputAccuracy
@@ -161,7 +163,9 @@ def _latencies(a: BuildReport, b: BuildReport) -> Iterator[LatencyDifference]:
         if other is None:
             yield _not_comparable(row, "B was not measured at these shapes")
         else:
-            yield _latency(row, other, machines or runs_differ(row, other))
+            yield _latency(
+                row, other, machines or runs_differ(row, other) or which_tainted(row, other)
+            )
     known = [row.shapes for row in a.latency]
     for row in b.latency:
         if row.shapes not in known:

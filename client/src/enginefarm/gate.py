@@ -132,6 +132,16 @@ class Unmeasured(StrEnum):
     WAIT = "wait"
 
 
+class Tainted(StrEnum):
+    """What a gate on latency does with a number that cannot be relied on.
+
+    ``fail``: nothing is let through on it. ``allow``: it counts like any other.
+    """
+
+    FAIL = "fail"
+    ALLOW = "allow"
+
+
 class Gate(Strict):
     """A bound on a metric. An artifact that misses it is quarantined, not published.
 
@@ -152,6 +162,10 @@ class Gate(Strict):
     output: Name | None = Field(default=None, description="One output only; absent: the worst.")
     target: Target | None = Field(default=None, description="One target only; absent: all.")
     if_unmeasured: Unmeasured = Unmeasured.FAIL
+    if_tainted: Tainted = Field(
+        default=Tainted.FAIL,
+        description="What becomes of a latency that the machine's record speaks against.",
+    )
 
     @model_validator(mode="after")
     def _has_a_bound(self) -> Self:

@@ -10,6 +10,7 @@ GATE_CODES: Final[dict[str, str]] = {
     "gate_against": "A gate names an artifact that nothing can be held against so.",
     "gate_bounds": "No value can meet the gate.",
     "gate_not_met": "The engine missed a gate; it is quarantined and not published.",
+    "gate_tainted": "A gate does not believe a disturbed latency; the engine is quarantined.",
     "gate_target_unknown": "A gate names a target that the build does not build.",
     "gate_unmeasurable": "A gate looks at a number that no live node can measure.",
     "gate_without_metric": "A gate looks at a metric that the build does not ask for.",

@@ -71,3 +71,8 @@ class PlanView(View):
 
     model: Digest
     targets: list[PlannedTarget]
+    calibration: list[Finding] | None = Field(
+        default=None,
+        description="What is known of the calibration data: from the stage, if it has run as it"
+        " would now, else from what was seen of the file. Absent without such data.",
+    )

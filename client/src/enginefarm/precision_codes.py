@@ -19,6 +19,7 @@ PRECISION_CODES: Final[dict[str, str]] = {
     "calibration_outside_profile": "Calibration samples do not fit the profile.",
     "calibration_range_differs": "Calibration and evaluation data have other ranges; a warning.",
     "calibration_rounded": "Calibration data is float64 and is rounded; a note.",
+    "calibration_seen_later": "What of calibration data is only seen when it is read; a note.",
     "calibration_too_few": "There are too few calibration samples, and nothing judges the result.",
     "precision_interface_differs": "In another precision the model has other inputs or outputs.",
     "precision_method": "The tool that makes the precision does not have the method.",

@@ -1,4 +1,4 @@
-"""Reports: repairs, precision, accuracy and latency as data, schema version 5.
+"""Reports: repairs, precision, accuracy and latency as data, schema version 6.
 
 A number that was not measured is absent and ``reason`` says why; there are no defaults for
 measurements. Latencies are milliseconds, sizes bytes, memory bytes.
@@ -7,7 +7,8 @@ Schema 1 had no ``cosine_worst``: its ``cosine`` was the worst sample's. A repor
 that were measured before schema 2, so look at whether ``cosine_worst`` is there. Schema 2 had no
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
-``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``.
+``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``; schema
+5 had no ``tainted`` of gates and no ``trust`` of what was measured beside a twin.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from enginefarm.target import Target
 from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
 from enginefarm.verdict_report import VerdictReport
 
-REPORT_SCHEMA = 5
+REPORT_SCHEMA = 6
 
 
 class _Data(BaseModel):
@@ -166,8 +167,10 @@ class BuildReport(_Data):
 
     @property
     def measurement_labels(self) -> list[str]:
-        """What the manifest warns of: :data:`TAINTED` if a latency cannot be relied on."""
-        return [TAINTED] if any(row.trust and row.trust.tainted for row in self.latency) else []
+        """What the manifest warns of: :data:`TAINTED` if a time cannot be relied on."""
+        beside = self.precision_verdict.speed if self.precision_verdict else []
+        records = [*(row.trust for row in self.latency), *(row.trust for row in beside)]
+        return [TAINTED] if any(trust and trust.tainted for trust in records) else []
 
 
 class GateVerdict(_Data):
@@ -180,3 +183,6 @@ class GateVerdict(_Data):
     met: bool
     missed_by: float | None = Field(default=None, description="How far it is from the bound.")
     reason: str | None = None
+    tainted: bool = Field(
+        default=False, description="Whether it is not met since the number cannot be relied on."
+    )

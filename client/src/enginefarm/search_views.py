@@ -40,6 +40,11 @@ class Outcome(BaseModel):
     metric_loss: float | None = None
     latency_p50_ms: float | None = None
     latency_p99_ms: float | None = None
+    tainted: list[str] = Field(
+        default=[],
+        description="Why its latency cannot be relied on: then it meets no requirement on latency,"
+        " and decides nothing.",
+    )
     memory_bytes: int | None = Field(default=None, description="At most, while it was measured.")
     engine_bytes: int | None = None
     verdicts: list[GateVerdict] = Field(default=[], description="On each requirement.")
@@ -48,7 +53,8 @@ class Outcome(BaseModel):
     )
     met: bool = Field(
         default=False,
-        description="Whether it meets all that can be judged, and its artifact is released.",
+        description="Whether it meets all that can be judged, and nothing but the choice keeps its"
+        " artifact back.",
     )
     accurate: bool = Field(default=False, description="Whether it meets those on accuracy.")
     layers: list[str] = Field(default=[], description="Layers by what they cost, costliest first.")
@@ -57,6 +63,9 @@ class Outcome(BaseModel):
     artifact_state: ArtifactState | None = None
     reason: str | None = None
     failure: Failure | None = None
+    untried: bool = Field(
+        default=False, description="Until the end no node had the tool for it; failure says which."
+    )
 
 
 class CandidateView(View):
@@ -65,7 +74,7 @@ class CandidateView(View):
     number: Annotated[int, Field(ge=1)]
     why: str = Field(description="Why it was tried.")
     precision: Precision
-    build: str | None = Field(description="Absent: it was refused before it was a build.")
+    build: str | None = Field(description="Absent: it was refused, or not tried.")
     build_state: BuildState | None
     outcome: Outcome | None = Field(description="Absent: it is not over.")
     on_front: bool = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class TensorView(BaseModel):
@@ -13,3 +13,12 @@ class TensorView(BaseModel):
     name: str
     dtype: str
     shape: list[int | str | None]
+
+
+class StoredArray(TensorView):
+    """An array of a dataset, as it was seen when it was uploaded."""
+
+    low: float | None = Field(
+        default=None, description="The least value; absent for text, and before it was looked for."
+    )
+    high: float | None = None

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from enginefarm.precision import OnSlower, PrecisionKind
+from enginefarm.trust_record import TrustRecord
 
 MARGIN = 0.03
 """By so much an engine must be faster than its twin: less matters to nobody."""
@@ -54,6 +55,9 @@ class PairedRuns(_Data):
     ratios: Annotated[list[Positive], Field(min_length=1, max_length=MAX_PAIRS)] = Field(
         description="Of each pair of windows, the twin's median to the engine's."
     )
+    trust: TrustRecord | None = Field(
+        default=None, description="How the machine was meanwhile; absent before schema 6."
+    )
 
 
 class SpeedReport(PairedRuns):
@@ -63,7 +67,9 @@ class SpeedReport(PairedRuns):
     low: Positive | None = Field(description="The interval of the median; absent: too few pairs.")
     high: Positive | None
     confidence: float | None = Field(description="Of the interval, at least 0.99.")
-    faster: bool = Field(description="Whether low is above 1 and speedup at least 1.03.")
+    faster: bool = Field(
+        description="Whether low is above 1, speedup at least 1.03, and nothing taints it."
+    )
 
 
 class TwinReport(_Data):

@@ -63,6 +63,17 @@ def dense(layers: int = 1, seed: int = 0) -> onnx.ModelProto:
     return model_of(nodes, weights=weights)
 
 
+def hungry(size: int) -> onnx.ModelProto:
+    """Return a model that needs so many bytes beside its weights whenever it is run."""
+    length = numpy_helper.from_array(np.array([size // 4], np.int64), "length")
+    nodes = [
+        helper.make_node("ConstantOfShape", ["length"], ["c"]),
+        helper.make_node("ReduceMax", ["c"], ["most"], keepdims=0),
+        helper.make_node("Add", ["x", "most"], ["y"]),
+    ]
+    return model_of(nodes, weights=[length])
+
+
 def dense_answers(x: np.ndarray[Any, np.dtype[np.float32]]) -> np.ndarray[Any, np.dtype[Any]]:
     """Return what one layer of :func:`dense` says, but for the Softmax, which keeps the order."""
     return np.asarray(np.maximum(x @ numpy_helper.to_array(weight("w0", 16, 16)), 0))

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from enginefarm.digest import digest_of
+from enginefarm.plan_views import PlanView
 from enginefarm.state import Scope
 from enginefarm.views import DatasetView
+from tests.integration.api.asked import TARGET, upload
 from tests.integration.api.made import npz
+from tests.integration.api.node import enrol
 from tests.integration.api.served import Served
 
 OCTETS = {"Content-Type": "application/octet-stream"}
@@ -33,6 +36,30 @@ def test_the_same_arrays_in_either_form_are_one_dataset(api: Served) -> None:
     assert DatasetView.model_validate(shown.json()) == view
     assert api.rows("datasets", "blobs") == {"datasets": 1, "blobs": 1}
     assert api.left() == []
+
+
+def test_a_dry_run_tells_what_an_upload_has_seen_of_calibration_data(api: Served) -> None:
+    same, wide = np.full((9, 4), 0.5, np.float32), np.arange(36, dtype=np.float32).reshape(9, 4)
+    with enrol(api).client, api.client(Scope.SUBMIT) as client:
+        sent = (npz(x=same), npz(x=wide))
+        constant, held_out = (
+            client.post("/v1/datasets", content=data, headers=OCTETS).json()["digest"]
+            for data in sent
+        )
+        body = {
+            "model": upload(client),
+            "targets": [TARGET],
+            "evaluation": held_out,
+            "precision": {"kind": "int8", "calibration": constant},
+        }
+        answer = client.post("/v1/builds?dry_run", json=body)
+
+    plan = PlanView.model_validate(answer.json())
+    told = {row.code: row.message for row in plan.calibration or []}
+    assert told["calibration_constant"] == "The input x is 0.5 in every sample."
+    assert "reaches 0.5 in the calibration data and 35" in told["calibration_range_differs"]
+    assert "calibration_seen_later" in told
+    assert api.rows("builds") == {"builds": 0}
 
 
 def pickled() -> bytes:

@@ -40,7 +40,12 @@ def precision_facts(stage: Stage, *, labels: list[str]) -> dict[str, Any]:
     return {"precision": report, "interface": interface, "versions": {"onnxruntime": VERSION}}
 
 
-def paired_facts(speedup: float) -> dict[str, Any]:
+def trust(tainted: list[str]) -> dict[str, Any]:
+    """Return the record of a measurement on a device that a job has taken."""
+    return {"exclusive": not tainted, "exclusive_proof": "as a test has it", "tainted": tainted}
+
+
+def paired_facts(speedup: float, tainted: list[str]) -> dict[str, Any]:
     """Return what a node measures of an engine that is so many times as fast as its twin."""
     row = {
         "shapes": {"x": [1, 4]},
@@ -49,6 +54,7 @@ def paired_facts(speedup: float) -> dict[str, Any]:
         "twin_runs": 150,
         "engine_runs": 150,
         "ratios": [speedup] * 15,
+        "trust": trust(tainted),
     }
     return {"comparison": [row]}
 

@@ -49,6 +49,7 @@ from tests.integration.tasks.fake_facts import (
     paired_facts,
     precision_facts,
     repair_facts,
+    trust,
 )
 
 ALREADY_THERE = 412
@@ -91,6 +92,8 @@ class FakeNode:
     repaired: bytes | None = None
     precise: bytes = b"the model in another precision"
     labels: list[str] = field(default_factory=list)
+    tainted: list[str] = field(default_factory=list)
+    """What speaks against all times that it measures."""
     slots: int = 1
     memory_bytes: int = 1 << 34
     job_memory_bytes: int | None = None
@@ -217,7 +220,7 @@ class FakeNode:
 
     def beside(self, work: Assignment) -> dict[str, Any]:
         """Return what it measured beside a twin, if one came with the job."""
-        return paired_facts(self.speedup) if "twin" in work.recipe else {}
+        return paired_facts(self.speedup, self.tainted) if "twin" in work.recipe else {}
 
     def facts(self, stage: Stage, size: int) -> dict[str, Any]:
         if stage is Stage.REPAIR:
@@ -229,7 +232,8 @@ class FakeNode:
         if stage is Stage.COMPILE:
             report = {"seconds": 1.5, "engine_bytes": size, "peak_memory_bytes": 1 << 20}
             return {"compile": report, "versions": {"onnxruntime": VERSION}}
-        return {"latency": [LATENCY], "accuracy": accuracy(self.cosine), "versions": {}}
+        latency = LATENCY | {"trust": trust(self.tainted)}
+        return {"latency": [latency], "accuracy": accuracy(self.cosine), "versions": {}}
 
 
 def _file(role: str, name: str, media_type: str, data: bytes) -> OutputFile:

@@ -13,6 +13,7 @@ from tasks.messages import FinishRequest
 from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
+from tests.integration.tasks.test_precisions import int8
 
 
 def planned(scene: Scene, **fields: object) -> dict[Stage, PlannedJob]:
@@ -35,6 +36,25 @@ def test_a_plan_names_keys_queues_and_nodes_and_writes_nothing(
     assert plan[Stage.COMPILE].nodes == ["node-a"]
     assert plan[Stage.BENCHMARK].key is None
     assert scene.count(Job) == 0
+
+
+def test_a_plan_tells_of_calibration_data_what_its_file_says_and_then_what_the_stage_said(
+    scene: Scene, node: FakeNode
+) -> None:
+    asked = int8(scene)
+
+    def known() -> list[str] | None:
+        with scene.farm.database.transaction() as session:
+            plan = submit.plan(session, scene.tenant_id, scene.spec(**asked))
+        return None if plan.calibration is None else [row.code for row in plan.calibration]
+
+    assert known() == ["calibration_few_samples", "calibration_seen_later"]
+    build_id = scene.submit(**asked)
+    for stage in (Stage.REPAIR, Stage.CALIBRATE):
+        scene.do(node, build_id, stage)
+    assert known() == []
+    asked = {}
+    assert known() is None
 
 
 def test_a_plan_has_the_keys_that_a_submit_then_uses(scene: Scene, node: FakeNode) -> None:

@@ -161,7 +161,9 @@ def test_no_terms_remove_nothing(scene: Scene, node: FakeNode) -> None:
 _WORKED_ON = {
     Rule.LOGS: "attempts",
     Rule.RESULTS: "builds",
+    Rule.TWINS: "jobs",
     Rule.QUARANTINED: "artifacts",
+    Rule.CANDIDATES: "artifacts",
     Rule.MODELS: "models",
     Rule.DATASETS: "datasets",
     Rule.EVENTS: "builds",

@@ -195,3 +195,23 @@ def test_the_log_is_kept_up_to_its_cap(
     assert "line 19999\n" in served.log
     assert "bytes of the log were cut here" in served.log
     assert len(served.log) < 11_000
+
+
+def test_a_twin_that_takes_the_process_down_costs_the_engine_nothing(
+    served: Served, workshop: Workshop, backends: Backends, tmp_path: Path
+) -> None:
+    data = model_bytes(tmp_path)
+    inputs = [served.put(data, role, f"{role}.onnx") for role in ("model", "engine")]
+    twin = made.save(tmp_path / "hungry", made.hungry(3 << 30))
+    inputs.append(served.put(twin.read_bytes(), "twin", "twin.onnx"))
+    quick = {"max_duration_ms": 300, "min_duration_ms": 50, "warmup_ms": 10}
+    asked = recipe(backends, options=quick)
+    served.assign(Stage.BENCHMARK, "onnxruntime@cpu", asked, inputs, memory_bytes=1 << 30)
+    assert executor.attempt(workshop, "job_1", 1) == "succeeded", served.finish["failure"]
+    facts = served.finish["facts"]
+    assert facts["latency"]
+    assert facts["accuracy"]["outputs"]
+    assert facts["versions"]["onnxruntime"]
+    assert "comparison" not in facts
+    assert "[memory_limit]" in facts["comparison_reason"]
+    assert "The job used" in served.log

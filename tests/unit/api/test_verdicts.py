@@ -26,6 +26,22 @@ def test_what_could_not_be_written_built_or_run_is_infeasible_with_the_cause(sta
     assert reason == f"{stage} failed: It broke. [parser_failed]"
 
 
+@pytest.mark.parametrize("code", ["child_crashed", "out_of_memory", "silent_limit"])
+def test_what_every_node_went_down_over_is_infeasible(code: str) -> None:
+    job = failed(Stage.COMPILE, "node")
+    job.failure = (job.failure or {}) | {"code": code}
+    assert verdict_of(INT8, job, None)[0] is PrecisionVerdict.INFEASIBLE
+
+
+@pytest.mark.parametrize("stage", [Stage.CALIBRATE, Stage.COMPILE, Stage.BENCHMARK])
+def test_another_fault_of_nodes_says_nothing_of_the_precision(stage: Stage) -> None:
+    verdict, reason = verdict_of(INT8, failed(stage, "node"), None)
+    assert verdict is None
+    assert reason is not None
+    assert reason.startswith("not known, by the fault of the nodes that tried: ")
+    assert "It broke. [parser_failed]" in reason
+
+
 @pytest.mark.parametrize(
     ("build", "job"),
     [

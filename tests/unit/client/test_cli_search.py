@@ -13,7 +13,14 @@ from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.report_page.front import render_search
 from enginefarm.search_views import SearchPage
-from tests.unit.client.support.searches import DATA, TARGET, candidate, outcome, search
+from tests.unit.client.support.searches import (
+    DATA,
+    FAILURE,
+    TARGET,
+    candidate,
+    outcome,
+    search,
+)
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import ARTIFACT, MODEL
 
@@ -187,3 +194,27 @@ def test_whatever_became_of_candidates_there_is_a_page(candidates: list[Any]) ->
     data = render_search(search(candidates=candidates, chosen=None, artifact=None))
     assert b"nan" not in data
     assert "script" not in Page(data).tags
+
+
+def test_a_tainted_latency_is_never_shown_without_a_word(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = outcome(0.9931, tainted=["clocks were held down: SwPowerCap"])
+    gone = {"failure": FAILURE | {"message": "It was not tried: no live node has modelopt."}}
+    candidates = [
+        candidate(1, "as-is", outcome=outcome(None, 5.0, accuracy_of="original")),
+        candidate(2, outcome=told, on_front=True),
+        candidate(3, "fp8", outcome=gone | {"untried": True}, build=None, build_state=None),
+    ]
+    searching(farm_env, "succeeded", candidates=candidates, chosen=1)
+    assert invoke(["search", "show", "srch_1"]) == ExitCode.OK
+    shown = capsys.readouterr().out
+    assert "2.50 ms tainted" in shown
+    assert "yes, tainted" in shown
+    assert "candidate 2: its latency is tainted: clocks were held down" in shown
+    assert "not tried" in shown
+    assert "candidate 3: It was not tried: no live node has modelopt." in shown
+    page = Page(render_search(search(candidates=candidates)))
+    assert "2 (tainted)" in page.text
+    assert "chosen, tainted" in page.text
+    assert "2.5 (tainted)" in page.text

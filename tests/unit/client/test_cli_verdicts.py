@@ -50,6 +50,32 @@ def test_what_cannot_be_built_is_infeasible_and_the_failure_says_why(
     assert "infeasible" in capsys.readouterr().out
 
 
+def test_a_fault_of_the_nodes_is_no_verdict_on_the_precision(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reason = "not known, by the fault of the nodes that tried: compile failed: It is gone."
+    target = failed().model_copy(update={"verdict_reason": reason})
+    _serve(farm_env, build(BuildState.FAILED, [], [target]))
+
+    assert invoke(["show", "bld_1"]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert f"precision has no verdict: {reason}" in " ".join(out.split())
+    assert "infeasible" not in out
+
+
+def test_what_was_tainted_beside_the_twin_is_told(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trust = {"exclusive": None, "exclusive_proof": "p", "tainted": ["clocks were held down"]}
+    rows = [VERDICT["speed"][0] | {"trust": trust}]
+    shown = _shown(VERDICT | {"verdict": None, "reason": "it was tainted", "speed": rows})
+    _serve(farm_env, build(BuildState.SUCCEEDED, [], [published()]), shown)
+    assert invoke(["report", ARTIFACT]) == ExitCode.OK
+    out = " ".join(capsys.readouterr().out.split())
+    assert "precision has no verdict: it was tainted" in out
+    assert "tainted: clocks were held down" in out
+
+
 def test_what_is_released_though_it_is_slower_says_so(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,6 +69,20 @@ def test_latencies_of_two_kinds_have_no_verdict(changed: dict[str, Any], why: st
     assert found.worse == []
 
 
+@pytest.mark.parametrize(("a", "b"), [("A", ""), ("", "B"), ("A", "B")])
+def test_nothing_is_concluded_from_a_tainted_latency_and_it_is_said_whose(a: str, b: str) -> None:
+    def side(name: str) -> BuildReport:
+        told = {"exclusive": False, "exclusive_proof": "p", "tainted": [f"of {name}"] * bool(name)}
+        return report(latency=[latency(2.0 if name else 9.0) | {"trust": told}])
+
+    found = between(side(a), side(b))
+    (row,) = found.latency
+    assert row.verdict is Verdict.NOT_COMPARABLE
+    assert row.why == "; ".join(f"of {n} latency was tainted: of {n}" for n in (a, b) if n)
+    assert row.numbers
+    assert found.worse == []
+
+
 @pytest.mark.parametrize(
     ("changed", "worse"),
     [

@@ -43,6 +43,13 @@ def test_without_a_verdict_the_page_says_why() -> None:
     assert "not judged: NaN" in page.text
 
 
+def test_what_was_tainted_beside_the_twin_stands_below_its_numbers() -> None:
+    trust = {"exclusive": None, "exclusive_proof": "p", "tainted": ["<held down>"]}
+    rows = [VERDICT["speed"][0] | {"trust": trust}]
+    page = read(render(precise(VERDICT | {"speed": rows})))
+    assert "Tainted at x 1x4: <held down>" in page.text
+
+
 def test_a_report_without_a_precision_has_neither_part() -> None:
     page = read(render(report()))
     assert "Verdict on the precision" not in page.text

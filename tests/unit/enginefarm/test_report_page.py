@@ -9,17 +9,18 @@ from html.parser import HTMLParser
 
 import pytest
 
+from enginefarm.codes import CODES
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.report import BuildReport
 from enginefarm.report_page import render
-from enginefarm.report_page.markup import MAX_TEXT, UNSEEN, plain, tag
+from enginefarm.report_page.markup import LONG, MAX_TEXT, UNSEEN, plain, table, tag
 from enginefarm.report_page.page import STYLE
 from enginefarm.sensitivity_report import SensitivityReport
 from tests.contract.filled import filled
 from tests.unit.enginefarm import reports
 
 ALLOWED = {
-    *("html", "head", "meta", "title", "style", "body", "section", "h1", "h2", "h3", "p"),
+    *("html", "head", "meta", "title", "style", "body", "section", "h1", "h2", "h3", "p", "span"),
     *("table", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd", "figure", "figcaption"),
     *("svg", "text", "rect", "line", "circle", "polyline"),
 }
@@ -154,6 +155,15 @@ def test_text_is_escaped_and_bounded_wherever_it_stands() -> None:
     made = tag("td", "<&>", title='"><b>')
     assert made == '<td title="&quot;&gt;&lt;b&gt;">&lt;&amp;&gt;</td>'
     assert len(plain("x" * 10_000)) == MAX_TEXT + 1
+
+
+def test_a_code_is_never_cut_in_two_and_a_digest_may_be() -> None:
+    code, digest = "precision_not_on_architecture", "sha256:" + "a" * 64
+    made = table(["why", "value"], [[f"{code} of {digest}", digest]], left=1)
+    assert f'<td class="w">{code} of <span class="d">{digest}</span></td>' in made
+    assert max(map(len, CODES)) <= LONG
+    breaking = [rule for rule in STYLE.split("}") if "anywhere" in rule]
+    assert all(".w" not in rule and "td" not in rule for rule in breaking)
 
 
 def layer(name: str, loss: float | None) -> dict[str, object]:

@@ -191,3 +191,22 @@ def test_limits_hold_before_anything_is_unpacked(tmp_path: Path) -> None:
         scan(tmp_path, bomb, max_bytes=1000)
     assert when_unpacked.value.context["limit_bytes"] == 1_000_000
     assert as_sent.value.context["limit_bytes"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("array", "ends"),
+    [
+        (np.array([[3.5, -2.0]], np.float32), (-2.0, 3.5)),
+        (np.array([7, 9], np.uint8), (7.0, 9.0)),
+        (np.array([True, False]), (0.0, 1.0)),
+        (np.array(["a", "b"]), (None, None)),
+        (np.arange(3_000_000, dtype=np.float64)[::-1].copy(), (0.0, 2_999_999.0)),
+    ],
+    ids=["floats", "bytes", "booleans", "text", "more than a piece"],
+)
+def test_the_least_and_the_largest_value_of_each_array_are_kept(
+    tmp_path: Path, array: npt.NDArray[Any], ends: tuple[float | None, float | None]
+) -> None:
+    with written(tmp_path, saved(x=array)).open("rb") as stream:
+        (found,) = scan_npz(stream).arrays
+    assert (found.low, found.high) == ends

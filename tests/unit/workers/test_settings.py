@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
 
+import bench
 from enginefarm.state import Stage
 from tasks.routing import NODE_STAGES
+from workers import settings
 from workers.settings import (
     NodeSettings,
     child_environment,
@@ -84,3 +88,13 @@ def test_a_machines_name_becomes_a_nodes_name(
 ) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: host)
     assert default_node_name() == name
+
+
+def test_benches_that_run_models_themselves_tell_nobody_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for there, then in (({}, "1"), ({"ORT_DISABLE_TELEMETRY": "0"}, "0")):
+        found: dict[str, str] = dict(there)
+        monkeypatch.setattr(settings, "os", SimpleNamespace(environ=found))
+        importlib.reload(bench)
+        assert found == {"ORT_DISABLE_TELEMETRY": then}

@@ -43,9 +43,14 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
     ),
     "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
     "gate_direction": ("instead of", "Write {metric}{sign}{bound}."),
+    "gate_against": ("if_tainted", "Name another artifact, or add --if-tainted allow."),
     "gate_not_met": (
         "look at its report",
         "See its report with: enginefarm report {artifact}; then change model, options or gate.",
+    ),
+    "gate_tainted": (
+        "if_tainted",
+        "Repeat the command: only the benchmark is made anew; or add --if-tainted allow.",
     ),
     "gate_unmeasurable": (
         "if_unmeasured",

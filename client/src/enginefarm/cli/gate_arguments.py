@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from enginefarm.cli.arguments import digest, refusal, synthetic
 from enginefarm.errors import InvalidRequest
-from enginefarm.gate import EvaluationMetric, Gate, Metric, MetricName
+from enginefarm.gate import EvaluationMetric, Gate, Metric, MetricName, Tainted, Unmeasured
 from enginefarm.nearest import did_you_mean
 from enginefarm.target import Target
 
@@ -27,23 +28,31 @@ _AGAINST_EXAMPLE = "latency_p99_ms<=+10%@sha256:… or cosine>=-0.001@sha256:…
 _METRIC_EXAMPLE = "'accuracy[logits]=labels' or 'ctc_error_rate[output]=text,blank=0,padding=-1'"
 
 
+@dataclass(frozen=True)
+class Ifs:
+    """What gates do when nothing can measure their metric, and when a number is tainted."""
+
+    unmeasured: Unmeasured = Unmeasured.FAIL
+    tainted: Tainted = Tainted.FAIL
+
+
 def judged(
-    texts: Iterable[str], if_unmeasured: str, by: str | None, made_up: Iterable[str]
+    texts: Iterable[str], ifs: Ifs, by: str | None, made_up: Iterable[str]
 ) -> dict[str, JsonValue]:
     """Return how a build is judged, as it stands in a body: gates, metric, made-up inputs."""
     return {
-        "gates": gates(texts, if_unmeasured),
+        "gates": gates(texts, ifs),
         "evaluation_metric": None if by is None else metric(by),
         "synthetic": synthetic(made_up),
     }
 
 
-def gates(texts: Iterable[str], if_unmeasured: str) -> list[JsonValue]:
+def gates(texts: Iterable[str], ifs: Ifs) -> list[JsonValue]:
     """Read ``cosine>=0.999``, also ``cosine[output]>=0.999`` and ``target:latency_p99_ms<=5``.
 
     ``latency_p99_ms<=+10%@sha256:…`` is held against a published artifact.
     """
-    return [_gate(text.strip(), if_unmeasured) for text in texts]
+    return [_gate(text.strip(), ifs) for text in texts]
 
 
 def gate_text(gate: Gate) -> str:
@@ -85,14 +94,15 @@ def metric_text(asked: EvaluationMetric) -> str:
     return f"{asked.name}[{asked.output}]={asked.labels}{rest}"
 
 
-def _gate(text: str, if_unmeasured: str) -> JsonValue:
+def _gate(text: str, ifs: Ifs) -> JsonValue:
     match = _GATE.match(text)
     if match is None:
         raise refusal("--gate", text, "cosine>=0.999 or onnxruntime@cpu:latency_p99_ms<=5")
     metric = match["metric"]
     if metric not in set(Metric):
         raise _unknown(metric, set(Metric))
-    gate: dict[str, JsonValue] = {"metric": metric, "if_unmeasured": if_unmeasured}
+    gate: dict[str, JsonValue] = {"metric": metric, "if_unmeasured": ifs.unmeasured}
+    gate["if_tainted"] = ifs.tainted
     gate |= _bound(text, Metric(metric), match["sign"], match["bound"])
     if match["output"]:
         gate["output"] = match["output"]

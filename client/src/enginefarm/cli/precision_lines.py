@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from enginefarm.cli.figures import size
 from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.precision_report import PrecisionRecipe, PrecisionReport
+from enginefarm.shapes_text import shapes_text
 from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
 
 _SHOWN = 5
@@ -62,6 +63,9 @@ def verdict_notes(told: VerdictReport | None) -> Iterator[str]:
     yield from verdict_line(told)
     if told is not None and told.twin is not None:
         yield f"precision twin {told.twin.precision}: {told.twin.why}"
+    for row in told.speed if told is not None else []:
+        for reason in row.trust.tainted if row.trust is not None else []:
+            yield f"precision beside its twin at {shapes_text(row.shapes)}, tainted: {reason}"
 
 
 def _tool(recipe: PrecisionRecipe) -> str:

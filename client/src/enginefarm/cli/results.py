@@ -60,6 +60,7 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     for target in build.targets:
         if target.failure is not None:
             lines += _failure(target, target.failure)
+            lines += _unjudged(target)
             lines += _left(build, target)
         lines += _warnings(build, target)
         artifact = artifacts.get(target.artifact or "")
@@ -76,6 +77,16 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     if not artifacts and any(target.artifact for target in build.targets):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
+
+
+def _unjudged(target: TargetView) -> list[str]:
+    """Return why nothing is said of the precision of a target that has failed, if it asked for one.
+
+    Where it is infeasible, the failure itself says why.
+    """
+    if target.verdict is not None or target.artifact is not None or target.verdict_reason is None:
+        return []
+    return [f"{target.target}: precision has no verdict: {target.verdict_reason}"]
 
 
 def _left(build: BuildView, target: TargetView) -> list[str]:
@@ -97,12 +108,19 @@ def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
         return {}
 
 
-def _remarks(artifact: ArtifactView) -> Iterator[str]:
-    report = artifact.report
+def _kept(artifact: ArtifactView) -> Iterator[str]:
+    """Say what is not as one would expect it to be of an artifact: kept back, removed or lost."""
     if artifact.lost:
         yield f"the bucket has lost {', '.join(artifact.lost)}"
+    if artifact.kept_back is not None:
+        yield f"kept back: {artifact.kept_back}"
     if artifact.engine_expired_at is not None:
         yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
+
+
+def _remarks(artifact: ArtifactView) -> Iterator[str]:
+    yield from _kept(artifact)
+    report = artifact.report
     if report is None:
         return
     if not report.measured:

@@ -11,7 +11,6 @@ from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.search_tables import (
     candidates_grid,
-    precision_words,
     progress_line,
     search_lines,
     searches_grid,
@@ -21,6 +20,7 @@ from enginefarm.client import FarmClient
 from enginefarm.report_page.front import render_search
 from enginefarm.search import SearchSpec, SearchState
 from enginefarm.search_views import SearchView
+from enginefarm.search_words import precision_words
 
 app = typer.Typer(
     help="Show searches, which submit --precision auto begins.",

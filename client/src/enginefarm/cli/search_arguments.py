@@ -59,7 +59,7 @@ def searched(
             fix="Leave out --dry-run and --explain, or bound it with --budget.",
         )
     return {
-        "require": gate_arguments.gates(require, "fail"),
+        "require": gate_arguments.gates(require, gate_arguments.Ifs()),
         "prefer": prefer,
         "space": space,
         "budget": _budget(budget),

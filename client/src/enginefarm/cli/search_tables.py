@@ -10,8 +10,8 @@ from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.cli.tables import when
-from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchPage, SearchView
+from enginefarm.search_words import front_words, precision_words, state_words
 
 _HEADS = (Column("#", head=True), Column("precision", head=True), Column("state"))
 _NUMBERS = tuple(Column(name, right=True) for name in ("cosine", "P99", "memory", "engine"))
@@ -23,13 +23,12 @@ def candidates_grid(search: SearchView) -> Grid:
     title = Text(f"{clean(search.model_name)}  {search.target}  {search.state}")
     grid = Grid((*_HEADS, *_NUMBERS, *_TAIL), title=title, framed=True)
     for row in search.candidates:
-        mark = "chosen" if row.number == search.chosen else "yes" if row.on_front else ""
         grid.add(
             str(row.number),
             precision_words(row.precision),
-            _state(row),
+            state_words(search, row) or NONE,
             *_cells(row),
-            mark,
+            front_words(search, row),
             _digest(row.outcome),
         )
     return grid
@@ -47,25 +46,6 @@ def searches_grid(page: SearchPage) -> Grid:
     return grid
 
 
-def precision_words(precision: Precision) -> str:
-    """Return a precision in a few words."""
-    if precision.kind is PrecisionKind.AS_IS:
-        return "as it came"
-    words = [str(precision.kind)]
-    words += [str(precision.tool)] if precision.tool is not None else []
-    words += [str(precision.method)] if precision.method is not None else []
-    words += [f"{len(precision.exclude)} kept"] if precision.exclude else []
-    return " ".join(words)
-
-
-def _state(row: CandidateView) -> str:
-    if row.outcome is not None and row.outcome.failure is not None:
-        return row.outcome.failure.code
-    if row.outcome is not None and row.outcome.artifact_state is not None:
-        return str(row.outcome.artifact_state)
-    return str(row.build_state or NONE)
-
-
 def _cells(row: CandidateView) -> tuple[str, ...]:
     told = row.outcome
     if told is None or told.artifact is None:
@@ -74,6 +54,7 @@ def _cells(row: CandidateView) -> tuple[str, ...]:
     cosine = "exact" if exact else NONE if told.cosine is None else rounded(told.cosine)
     cosine += " (file)" if told.accuracy_of is AccuracyOf.MODEL_FILE else ""
     p99 = NONE if told.latency_p99_ms is None else f"{told.latency_p99_ms:.2f} ms"
+    p99 += " tainted" if told.tainted else ""
     sizes = (NONE if n is None else size(n) for n in (told.memory_bytes, told.engine_bytes))
     return (cosine, p99, *sizes, "yes" if told.met else "no")
 
@@ -86,8 +67,13 @@ def search_lines(search: SearchView) -> Iterator[str]:
     """Yield what is to be said of a search below its table."""
     yield from (f"note: {each}" for each in search.notes)
     for row in search.candidates:
-        if row.outcome is not None and row.outcome.failure is not None:
-            failure = row.outcome.failure
+        failure = row.outcome.failure if row.outcome is not None else None
+        if row.outcome is not None and row.outcome.tainted:
+            reasons = "; ".join(row.outcome.tainted)
+            yield f"candidate {row.number}: its latency is tainted: {reasons}"
+        if row.outcome is not None and row.outcome.untried and failure is not None:
+            yield f"candidate {row.number}: {failure.message}"
+        elif failure is not None:
             yield f"candidate {row.number} failed [{failure.code}]: {failure.message}"
     if search.verdict:
         yield search.verdict
@@ -98,7 +84,7 @@ def search_lines(search: SearchView) -> Iterator[str]:
 
 def progress_line(search: SearchView) -> str:
     """Return how far a search is, in one line."""
-    over = [row for row in search.candidates if row.outcome is not None]
+    over = [row for row in search.candidates if row.outcome and not row.outcome.untried]
     near = [row.outcome.cosine for row in over if row.outcome and row.outcome.cosine is not None]
     met = sum(row.outcome.met for row in over if row.outcome is not None)
     said = f"{len(over)} of {search.tried} candidates are over, {met} meet all"

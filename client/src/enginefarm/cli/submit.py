@@ -9,10 +9,11 @@ from pathlib import Path
 import typer
 from pydantic import JsonValue
 
-from enginefarm.cli import arguments, gate_arguments, trtexec_arguments
+from enginefarm.cli import arguments, trtexec_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
+from enginefarm.cli.gate_arguments import Ifs, judged
 from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.precision_lines import precision_asked
@@ -24,8 +25,9 @@ from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
 from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
+from enginefarm.gate import Tainted, Unmeasured
 from enginefarm.plan_views import PlannedTarget
-from enginefarm.spec import BuildSpec, Unmeasured
+from enginefarm.spec import BuildSpec
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
 
@@ -37,6 +39,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     profile: options.Profiles = None,
     gate: options.Gates = None,
     if_unmeasured: options.IfUnmeasured = Unmeasured.FAIL,
+    if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
     trtexec: options.Trtexec = None,
@@ -62,11 +65,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    asked = _built(target, profile)
     more, space = _rewritten(option, fix, allow, precision)
     search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
-    asked = trtexec_arguments.added(asked | more, trtexec or [])
-    asked |= gate_arguments.judged(gate or [], if_unmeasured, metric, synthetic or [])
+    asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
+    asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
     asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
@@ -216,6 +218,8 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
         print_json(plan)
     else:
         stdout().print(plan_table(plan))
+        if plan.calibration:
+            stdout().print(findings_table("calibration data", plan.calibration))
         for target in plan.targets:
             _tell_findings(target)
 

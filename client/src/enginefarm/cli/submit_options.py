@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from enginefarm.gate import Tainted, Unmeasured
 from enginefarm.search import Prefer
-from enginefarm.spec import Unmeasured
 
 _MANY = "Repeatable."
 
@@ -37,6 +37,13 @@ Gates = Annotated[
 IfUnmeasured = Annotated[
     Unmeasured,
     typer.Option(metavar="fail|wait", help="What a gate does when nothing can measure it."),
+]
+IfTainted = Annotated[
+    Tainted,
+    typer.Option(
+        metavar="fail|allow",
+        help="What a gate does with a latency that cannot be relied on: throttled, not alone.",
+    ),
 ]
 Labels = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=f"key=value. {_MANY}")]
 Options = Annotated[

@@ -159,7 +159,7 @@ def _require_published(state: ArtifactState, digest: str) -> None:
         code=f"artifact_{state}",
         why="The farm has taken it back."
         if state is ArtifactState.REVOKED
-        else "It has missed a gate, so the farm has not published it.",
+        else "It has missed a gate, or is a candidate that its search has not chosen.",
         fix=f"See why with: enginefarm report {digest}; deploy another artifact of this model.",
     )
 

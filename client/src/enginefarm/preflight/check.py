@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -19,7 +20,28 @@ MOST_FINDINGS = 100
 
 def check(subject: Subject) -> list[Finding]:
     """Return all that the rules find, the grave first."""
-    return ordered(found for rule in RULES for found in rule(subject))
+    found: list[Finding] = []
+    left = 0
+    for rule in RULES:
+        kept, more = first_of_each(rule(subject))
+        found += kept
+        left += more
+    return ordered(found, left)
+
+
+def first_of_each(findings: Iterable[Finding]) -> tuple[list[Finding], int]:
+    """Return the first findings of each severity, and how many more there are.
+
+    A hostile model may have one for each node, and nobody reads more than a hundred; but that
+    something stops the build is never left out for what does not.
+    """
+    kept: list[Finding] = []
+    counts = Counter[Severity]()
+    for found in findings:
+        counts[found.severity] += 1
+        if counts[found.severity] <= MOST_FINDINGS:
+            kept.append(found)
+    return kept, sum(counts.values()) - len(kept)
 
 
 def facts_or_finding(path: Path) -> ModelFacts | Finding:
@@ -37,12 +59,15 @@ def facts_or_finding(path: Path) -> ModelFacts | Finding:
     return facts
 
 
-def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings without repetitions, the grave first, and not too many."""
+def ordered(findings: Iterable[Finding], left: int = 0) -> list[Finding]:
+    """Return findings without repetitions, the grave first, and not too many.
+
+    ``left``: so many more were found and are not among them.
+    """
     found = sorted(dict.fromkeys(findings), key=lambda each: ORDER.index(each.severity))
-    if len(found) <= MOST_FINDINGS:
+    more = max(len(found) - MOST_FINDINGS, 0) + left
+    if more == 0:
         return found
-    more = len(found) - MOST_FINDINGS
     return [
         *found[:MOST_FINDINGS],
         note_finding(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from enginefarm.precision import PrecisionKind
 from enginefarm.report_page.markup import NONE, Markup, join, number, table, tag
 from enginefarm.report_page.page import document
 from enginefarm.report_page.plots import BOTTOM, LEFT, RIGHT, TOP, WIDTH, drawing, label, place
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchView
+from enginefarm.search_words import front_words, precision_words, state_words
 
 _HEIGHT = 320.0
 _EXACT = 1.0
@@ -29,10 +29,12 @@ def render_search(search: SearchView) -> bytes:
 def scatter(search: SearchView) -> Markup:
     """Return the candidates by what they cost and how near they are; the front is a line.
 
-    The cost is the P99 where all engines were run, else the engine's size.
+    The cost is the P99 where all engines were run, else the engine's size. A P99 that is tainted is
+    drawn and said to be so; where all of them are, the size is the cost.
     """
     built = [row for row in search.candidates if row.outcome and row.outcome.artifact]
     timed = all(row.outcome and row.outcome.latency_p99_ms is not None for row in built)
+    timed = timed and not all(row.outcome and row.outcome.tainted for row in built)
     points = [
         (cost, near, row)
         for row in built
@@ -42,7 +44,7 @@ def scatter(search: SearchView) -> Markup:
     ]
     if not points:
         return tag("p", "No candidate has become an engine.")
-    return _plot(points, "P99 in ms" if timed else "bytes of the engine", search.chosen)
+    return _plot(points, search.chosen, timed=timed)
 
 
 def _cost(told: Outcome, *, timed: bool) -> float | None:
@@ -54,8 +56,9 @@ def _near(told: Outcome) -> float | None:
 
 
 def _plot(
-    points: Sequence[tuple[float, float, CandidateView]], unit: str, chosen: int | None
+    points: Sequence[tuple[float, float, CandidateView]], chosen: int | None, *, timed: bool
 ) -> Markup:
+    unit = "P99 in ms" if timed else "bytes of the engine"
     inner, floor = WIDTH - LEFT - RIGHT, _HEIGHT - BOTTOM
     right = max(cost for cost, _, _ in points) * 1.05 or 1.0
     low, high = min(near for _, near, _ in points), max(near for _, near, _ in points)
@@ -65,7 +68,8 @@ def _plot(
         return LEFT + inner * cost / right, floor - (floor - TOP - 14) * (near - low) / span
 
     parts: list[Markup] = []
-    front = sorted((cost, near) for cost, near, row in points if row.on_front)
+    line_of = [each for each in points if each[2].on_front and not _tainted(each[2], timed=timed)]
+    front = sorted((cost, near) for cost, near, _ in line_of)
     line = " ".join(f"{place(x)},{place(y)}" for x, y in (at(*each) for each in front))
     if len(front) > 1:
         parts.append(tag("polyline", points=Markup(line), class_="mid"))
@@ -75,7 +79,7 @@ def _plot(
         kind = "bar" if row.outcome is not None and row.outcome.met else "mean"
         parts += [
             tag("circle", cx=place(x), cy=place(y), r=size, class_=kind),
-            label(x + 8, y + 4, str(row.number), "start"),
+            label(x + 8, y + 4, _named(row, timed=timed), "start"),
         ]
     parts += [
         tag("line", x1=place(LEFT), y1=place(floor), x2=place(WIDTH - RIGHT), y2=place(floor)),
@@ -88,25 +92,32 @@ def _plot(
     return drawing("Candidates by cosine and cost", _HEIGHT, *parts)
 
 
+def _named(row: CandidateView, *, timed: bool) -> str:
+    return f"{row.number} (tainted)" if _tainted(row, timed=timed) else str(row.number)
+
+
+def _tainted(row: CandidateView, *, timed: bool) -> bool:
+    """Tell whether what a candidate is drawn by cannot be relied on."""
+    return timed and row.outcome is not None and bool(row.outcome.tainted)
+
+
 def _rows(search: SearchView) -> Markup:
     heads = ["#", "precision", "why", "state", "meets all", "front", "artifact"]
     heads += ["cosine", "P50 ms", "P99 ms", "memory", "engine bytes"]
-    return table(heads, [_cells(row, search.chosen) for row in search.candidates], left=7)
+    return table(heads, [_cells(search, row) for row in search.candidates], left=7)
 
 
-def _cells(row: CandidateView, chosen: int | None) -> list[str]:
+def _cells(search: SearchView, row: CandidateView) -> list[str]:
     told = row.outcome or Outcome()
-    failure = told.failure
-    state = failure.code if failure else str(told.artifact_state or row.build_state or NONE)
-    named = (row.precision.kind, row.precision.tool, row.precision.method)
-    words = [str(each) for each in named if each is not None]
-    if row.precision.kind is not PrecisionKind.AS_IS and row.precision.exclude:
-        words.append(f"{len(row.precision.exclude)} kept")
+    state = state_words(search, row) or NONE
     met = NONE if told.artifact is None else "yes" if told.met else "no"
-    front = "chosen" if row.number == chosen else "yes" if row.on_front else ""
-    told_of = [str(row.number), " ".join(words), row.why, state, met, front]
+    named = [str(row.number), precision_words(row.precision), row.why]
+    told_of = [*named, state, met, front_words(search, row)]
     numbers = (told.latency_p50_ms, told.latency_p99_ms, told.memory_bytes, told.engine_bytes)
-    return [*told_of, told.artifact or NONE, number(_near(told)), *map(number, numbers)]
+    shown = [number(each) for each in numbers]
+    if told.tainted:
+        shown[:2] = [each if each == NONE else f"{each} (tainted)" for each in shown[:2]]
+    return [*told_of, told.artifact or NONE, number(_near(told)), *shown]
 
 
 def _section(name: str, shown: Markup) -> Markup:

@@ -6,6 +6,7 @@ Names of outputs, notes and machines come from models and nodes; none of them is
 from __future__ import annotations
 
 import html
+import re
 import unicodedata
 
 VOID = frozenset({"meta", "line", "rect", "circle", "polyline"})
@@ -13,6 +14,8 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 UNSEEN = "\N{REPLACEMENT CHARACTER}"
 NONE = "\N{EN DASH}"
 MAX_TEXT = 2000
+LONG = 40
+"""What is longer is no word that a person writes: a digest, a path, the name of a tensor."""
 
 
 class Markup(str):
@@ -56,6 +59,16 @@ def plain(value: str | float) -> Markup:
     return Markup(html.escape(shown, quote=True))
 
 
+def words(text: str) -> Markup:
+    """Return text of which only what is longer than a word may be broken where a line ends.
+
+    An error code that is cut in two is read as two, and found by no search.
+    """
+    shown = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+    parts = re.split(r"(\s+)", shown)
+    return join(*(tag("span", part, class_="d") if len(part) > LONG else part for part in parts))
+
+
 def number(value: float | None) -> str:
     """Return a number in at most six digits, a dash for none."""
     if value is None:
@@ -68,7 +81,11 @@ def table(heads: list[str], rows: list[list[str]], *, left: int = 1) -> Markup:
     kinds = ["w" if place < left else "n" for place in range(len(heads))]
     head = join(*(tag("th", name, class_=kind) for name, kind in zip(heads, kinds, strict=True)))
     body = [
-        tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)))
+        tag("tr", *(_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)))
         for row in rows
     ]
     return tag("table", tag("thead", tag("tr", head)), tag("tbody", *body))
+
+
+def _cell(text: str, kind: str) -> Markup:
+    return tag("td", words(text) if kind == "w" else text, class_=kind)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.report import BuildReport
-from enginefarm.report_page.markup import NONE, Markup, number, table, tag
+from enginefarm.report_page.markup import NONE, Markup, join, number, table, tag
 from enginefarm.report_page.sections import MAX_ROWS, facts, outputs
 from enginefarm.shapes_text import shapes_text
 from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
@@ -40,7 +40,14 @@ def _speed(told: VerdictReport) -> Markup:
         ]
         for row in told.speed[:MAX_ROWS]
     ]
-    return table(heads, rows, left=2)
+    return join(table(heads, rows, left=2), *_doubts(told))
+
+
+def _doubts(told: VerdictReport) -> Iterator[Markup]:
+    """Yield what speaks against the times beside the twin."""
+    for row in told.speed[:MAX_ROWS]:
+        for reason in row.trust.tainted if row.trust is not None else []:
+            yield tag("p", f"Tainted at {shapes_text(row.shapes)}: {reason}", class_="bad")
 
 
 def _held_against(told: VerdictReport) -> Iterator[list[str]]:

@@ -12,7 +12,8 @@ from enginefarm.search import SearchSpec
 from enginefarm.search_views import AccuracyOf, Outcome
 from enginefarm.sensitivity_report import KeptStep
 from enginefarm.state import ArtifactState, Blame
-from tasks.search.strategy import Step, Tried, next_step
+from tasks.search.strategy import Away, next_step, nothing_is_away
+from tasks.search.tried import Step, Tried
 
 DATA = "sha256:" + "1" * 64
 ARTIFACT = "sha256:" + "a" * 64
@@ -83,9 +84,10 @@ class Searched:
     kinds: Sequence[PrecisionKind] = KINDS
     tried: list[Tried] = field(default_factory=list)
     most_at_once: int = 0
+    away: Away = nothing_is_away
 
     def step(self, *, late: bool = False) -> Step:
-        found = next_step(self.spec, self.kinds, self.tried, late=late)
+        found = next_step(self.spec, self.kinds, self.tried, late=late, away=self.away)
         self.tried += [Tried(row.precision, None) for row in found.proposals]
         under_way = sum(row.outcome is None for row in self.tried)
         self.most_at_once = max(self.most_at_once, under_way)
@@ -97,9 +99,15 @@ class Searched:
 
     def run(self) -> Step:
         """Let the youngest candidate end first, until the search is over."""
+        found = self.run_while_it_goes_on()
+        assert found.over, found
+        return found
+
+    def run_while_it_goes_on(self) -> Step:
+        """Do as :meth:`run`, or until only a tool is waited for."""
         for _ in range(1000):
             found = self.step()
-            if found.over:
+            if found.over or found.waits:
                 return found
             self.end(max(at for at, row in enumerate(self.tried) if row.outcome is None))
         raise AssertionError(self.tried)

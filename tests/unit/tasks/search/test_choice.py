@@ -8,7 +8,9 @@ import pytest
 
 from enginefarm.precision import Precision
 from enginefarm.search_views import AccuracyOf, Outcome
-from tasks.search.choice import choose, front, nearest, notes, preferred, verdict
+from tasks.search.choice import choose, front, nearest, preferred
+from tasks.search.outcome import untried
+from tasks.search.words import notes, verdict
 from tests.unit.tasks.search.answers import DATA, failed, outcome, spec
 
 INT8 = Precision.model_validate({"kind": "int8", "method": "minmax", "exclude": ["a", "b"]})
@@ -127,3 +129,49 @@ def test_a_yes_claims_no_requirement_that_was_set_aside() -> None:
     aside = ["latency_p99_ms <= 5"]
     said = verdict(asked, PRECISIONS, {2: outcome(0.992, set_aside=aside)}, "so")
     assert "of those that meet cosine >= 0.99." in said
+
+
+def tainted(cosine: float, **more: Any) -> Outcome:  # noqa: ANN401 - any field
+    return outcome(cosine, tainted=["clocks were held down: SwPowerCap"], **more)
+
+
+def test_a_tainted_latency_beats_none_and_is_beaten_by_what_is_as_good_in_all_else() -> None:
+    outcomes = {
+        1: outcome(0.999, latency_p99_ms=9),
+        2: tainted(0.999, latency_p99_ms=1),
+        3: tainted(0.998, latency_p99_ms=1, engine_bytes=900),
+    }
+    assert front(outcomes) == [1, 3]
+    assert choose(spec(), outcomes) == 1
+    assert choose(spec(prefer="latency"), outcomes) == 1
+    said = verdict(spec(), PRECISIONS, outcomes, "so")
+    assert "Candidate 1" in said
+    assert "The latency of 2 candidates (2, 3) is tainted and decided nothing: clocks" in said
+
+
+def test_where_every_latency_is_tainted_size_decides_and_that_is_said() -> None:
+    outcomes = {
+        1: tainted(0.999, latency_p99_ms=1, engine_bytes=4000),
+        2: tainted(0.992, latency_p99_ms=9, engine_bytes=1000),
+    }
+    assert preferred(spec(), outcomes) == "size"
+    assert choose(spec(), outcomes) == 2
+    said = verdict(spec(), PRECISIONS, outcomes, "so")
+    assert "the engine's size" in said
+    assert "Every latency is tainted and decided nothing: clocks were held down" in said
+
+
+def test_where_the_fastest_is_wanted_and_every_latency_is_tainted_none_is_chosen() -> None:
+    outcomes = {1: tainted(0.999), 2: tainted(0.992)}
+    assert choose(spec(prefer="latency"), outcomes) is None
+    said = verdict(spec(prefer="latency"), PRECISIONS, outcomes, "so")
+    assert said.startswith("None of those that meet cosine >= 0.99 is chosen: latency decides.")
+    assert "Every latency is tainted" in said
+
+
+def test_what_was_not_tried_is_counted_apart_with_the_tool_that_nobody_had() -> None:
+    fp8 = Precision.model_validate({"kind": "fp8"})
+    outcomes = {1: original(), 2: untried(fp8), 3: untried(fp8)}
+    said = verdict(spec(), {1: Precision(), 2: fp8, 3: fp8}, outcomes, "so")
+    assert "1 candidate was tried;" in said
+    assert "2 more were not: no live node has modelopt." in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from enginefarm.precision import Precision
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.report import BuildReport
 from enginefarm.search_views import AccuracyOf
@@ -11,13 +12,13 @@ from enginefarm.state import ArtifactState
 from tasks.search import outcome
 from tests.contract.filled import filled
 from tests.unit.enginefarm import reports
-from tests.unit.tasks.search.answers import ARTIFACT, spec
+from tests.unit.tasks.search.answers import ARTIFACT, DATA, spec
 
 LATENCY = {"metric": "latency_p99_ms", "at_most": 5}
 
 
 def read(asked: Any, report: BuildReport) -> Any:  # noqa: ANN401 - short
-    return outcome.read(asked, report, ARTIFACT, ArtifactState.PUBLISHED)
+    return outcome.read(asked, report, ARTIFACT, ArtifactState.QUARANTINED, fit=True)
 
 
 def unmeasured(*, file_cosine: float | None) -> BuildReport:
@@ -86,14 +87,35 @@ def test_where_nothing_is_required_of_accuracy_the_usual_bound_is() -> None:
 def test_what_is_required_is_a_gate_of_each_candidate_as_far_as_it_can_be_judged() -> None:
     size = {"metric": "engine_bytes", "at_most": 9}
     asked = spec(require=[{"metric": "cosine", "at_least": 0.5}, LATENCY, size])
-    assert [row.metric for row in outcome.gates_of(asked, measured=True)] == [
-        *("cosine", "latency_p99_ms", "engine_bytes"),
-    ]
-    assert [row.metric for row in outcome.gates_of(asked, measured=False)] == ["engine_bytes"]
+    int8 = Precision.model_validate({"kind": "int8", "calibration": DATA})
+
+    def gates(precision: Precision, *, measured: bool) -> list[str]:
+        return [str(row.metric) for row in outcome.gates_of(asked, precision, measured=measured)]
+
+    assert gates(int8, measured=True) == ["cosine", "latency_p99_ms", "engine_bytes"]
+    assert gates(int8, measured=False) == ["model.cosine", "engine_bytes"]
+    # The model as it came is what accuracy is held against: there is no other file to judge.
+    assert gates(Precision(), measured=False) == ["engine_bytes"]
 
 
-def test_what_is_not_released_cannot_be_chosen_however_good_it_is() -> None:
+def test_what_something_else_keeps_back_cannot_be_chosen_however_good_it_is() -> None:
     report = reports.report(outputs=[reports.output(cosine=0.999)])
-    found = outcome.read(spec(), report, ARTIFACT, ArtifactState.QUARANTINED)
+    found = outcome.read(spec(), report, ARTIFACT, ArtifactState.QUARANTINED, fit=False)
     assert found.accurate
     assert not found.met
+
+
+def test_a_tainted_latency_meets_no_requirement_however_small_it_is() -> None:
+    asked = spec(require=[{"metric": "cosine", "at_least": 0.5}, LATENCY | {"at_most": 1e6}])
+    trust = {"exclusive": True, "exclusive_proof": "asked", "tainted": ["it varies", "it varies"]}
+    report = reports.report(latency=[reports.latency(trust=trust)])
+    found = read(asked, report)
+    assert found.tainted == ["it varies"]
+    assert found.accurate
+    assert not found.met
+    assert (found.verdicts[1].value, found.verdicts[1].met) == (None, False)
+    assert found.verdicts[1].reason == "the latency is tainted: it varies"
+    assert found.latency_p99_ms == report.latency[0].end_to_end_ms.p99
+    swept = reports.report(latency=[reports.latency(), reports.latency(trust=trust, swept=True)])
+    assert read(asked, swept).tainted == []
+    assert read(asked, swept).met

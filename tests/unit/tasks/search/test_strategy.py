@@ -6,9 +6,10 @@ import fnmatch
 
 import pytest
 
-from enginefarm.precision import CalibrationMethod, Precision, PrecisionKind
+from enginefarm.precision import CalibrationMethod, Precision, PrecisionKind, PrecisionTool
 from enginefarm.search_views import Outcome
-from tasks.search.strategy import Tried, next_step
+from tasks.search.strategy import next_step
+from tasks.search.tried import Tried
 from tests.unit.tasks.search.answers import KINDS, LAYERS, Searched, failed, needing, outcome, spec
 
 
@@ -180,3 +181,39 @@ def test_each_tool_that_is_there_is_tried_by_each_of_its_methods() -> None:
         ("int4", None, None),
         ("int8", None, "entropy"),
     ]
+
+
+BOTH = {"tools": ["onnxruntime", "modelopt"]}
+
+
+def by_modelopt(asked: Precision) -> bool:
+    return asked.maker is PrecisionTool.MODELOPT
+
+
+def test_what_no_node_has_the_tool_for_is_held_back_and_keeps_nothing_else_from_being_tried() -> (
+    None
+):
+    found = Searched(spec(space=BOTH), needing(3), away=by_modelopt)
+    last = found.run_while_it_goes_on()
+    assert last.waits
+    assert not last.over
+    assert {row.precision.maker for row in last.held} == {PrecisionTool.MODELOPT}
+    assert 3 in found.kept()
+    assert not any(by_modelopt(row.precision) for row in found.tried)
+
+
+def test_what_was_held_back_is_tried_when_a_node_comes_before_the_end() -> None:
+    found = Searched(spec(space=BOTH, budget={"candidates": 30}), needing(3), away=by_modelopt)
+    found.run_while_it_goes_on()
+    found.away = lambda _: False
+    last = found.run()
+    assert (last.why, list(last.held)) == ("nothing was left to try", [])
+    assert sum(by_modelopt(row.precision) for row in found.tried) == 2
+
+
+def test_when_the_time_is_over_what_was_held_back_is_told() -> None:
+    found = Searched(spec(space=BOTH), needing(0), away=by_modelopt)
+    found.run_while_it_goes_on()
+    last = found.step(late=True)
+    assert last.over
+    assert len(last.held) == 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from enginefarm.finding import Finding, at_nodes, warning_finding
 from enginefarm.preflight.facts import GraphFacts, NodeFacts
-from enginefarm.preflight.rules.grouping import refusal
+from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.shapes import Known, Shape, infer, shown
 from enginefarm.preflight.subject import Rule, Subject
 
@@ -118,20 +118,23 @@ def branches_differ(subject: Subject) -> Iterator[Finding]:
     """Branches of an If whose outputs differ in type or shape, where it is not decided at build."""
     if not subject.capabilities.branches_alike:
         return
-    for row in _all_open(subject):
-        why = _difference(subject, row)
-        if why is not None:
-            yield at_nodes(
-                refusal(
-                    subject,
-                    _CODE,
-                    "The two branches of an If do not give tensors of one type and shape.",
-                    why=why,
-                    fix=_how_to_decide(subject, set(subject.origins.get(row.node.given(0)).values)),
-                ),
-                [row.node.label],
-                "If",
-            )
+    differing = grouped(
+        ((why, frozenset(subject.origins.get(row.node.given(0)).values)), row.node.label)
+        for row in _all_open(subject)
+        if (why := _difference(subject, row)) is not None
+    )
+    for (why, deciding), labels in differing.items():
+        yield at_nodes(
+            refusal(
+                subject,
+                _CODE,
+                "The two branches of an If do not give tensors of one type and shape.",
+                why=why,
+                fix=_how_to_decide(subject, set(deciding)),
+            ),
+            labels,
+            "If",
+        )
 
 
 def _difference(subject: Subject, row: _Open) -> str | None:
@@ -153,24 +156,24 @@ def growing_loops(subject: Subject) -> Iterator[Finding]:
     """Loops that carry a tensor which changes its shape from one turn to the next."""
     if not subject.capabilities.branches_alike:
         return
-    seen = set[str]()
+    changes = dict[str, tuple[Shape, Shape]]()
     for sized in subject.at_end("opt"):
         for node in subject.facts.graph.nodes:
             change = _change(subject, sized.known, node)
-            if change is not None and node.label not in seen:
-                seen.add(node.label)
-                yield at_nodes(
-                    refusal(
-                        subject,
-                        _CODE,
-                        "A Loop carries a tensor that changes its shape from one turn to the next.",
-                        why=f"It comes in as {shown(change[0])} and leaves as {shown(change[1])}.",
-                        fix="Give it its last size from the beginning, or take the loop out of the"
-                        " model.",
-                    ),
-                    [node.label],
-                    "Loop",
-                )
+            if change is not None:
+                changes.setdefault(node.label, change)
+    for change, labels in grouped((row, label) for label, row in changes.items()).items():
+        yield at_nodes(
+            refusal(
+                subject,
+                _CODE,
+                "A Loop carries a tensor that changes its shape from one turn to the next.",
+                why=f"It comes in as {shown(change[0])} and leaves as {shown(change[1])}.",
+                fix="Give it its last size from the beginning, or take the loop out of the model.",
+            ),
+            labels,
+            "Loop",
+        )
 
 
 def _change(subject: Subject, known: Known, node: NodeFacts) -> tuple[Shape, Shape] | None:
@@ -192,21 +195,24 @@ def _change(subject: Subject, known: Known, node: NodeFacts) -> tuple[Shape, Sha
 
 def endless_loops(subject: Subject) -> Iterator[Finding]:
     """Loops that end when a value of the data is reached: nothing says how long they run."""
+    labels = list[str]()
     for node in subject.facts.graph.every_node():
         body = node.graphs.get("body")
         if node.op != "Loop" or node.domain or body is None or node.given(0) or not body.outputs:
             continue
         if not subject.origins.get(body.outputs[0].name).constant:
-            yield at_nodes(
-                warning_finding(
-                    "loop_unbounded",
-                    "A Loop has no trip limit and ends when the data says so.",
-                    why="How long one inference takes, and whether it ends, depends on the values.",
-                    fix="Give the Loop a trip limit.",
-                ),
-                [node.label],
-                "Loop",
-            )
+            labels.append(node.label)
+    if labels:
+        yield at_nodes(
+            warning_finding(
+                "loop_unbounded",
+                "A Loop has no trip limit and ends when the data says so.",
+                why="How long one inference takes, and whether it ends, depends on the values.",
+                fix="Give the Loop a trip limit.",
+            ),
+            labels,
+            "Loop",
+        )
 
 
 RULES: tuple[Rule, ...] = (nested, branches_differ, growing_loops, endless_loops)

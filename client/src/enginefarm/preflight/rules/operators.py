@@ -8,6 +8,7 @@ from enginefarm.finding import (
     Finding,
     at_nodes,
     error_finding,
+    listed,
     note_finding,
     shown,
     warning_finding,
@@ -35,6 +36,9 @@ _FIXES = {
 }
 _NEVER = 1 << 30
 _GUESSED = 10
+_NAMED = 50
+"""So many unknown operators have a finding each; the names of all others stand in one."""
+_NONE = frozenset[str]()
 _FRAGILE = frozenset({"Attention"})
 
 
@@ -49,7 +53,13 @@ def unknown_operators(subject: Subject) -> Iterator[Finding]:
     """Operators that stand in ONNX's own domain and that ONNX does not have, for any target."""
     nodes = _used(subject)
     named = {op for domain, op in nodes if not domain} | subject.facts.scan.op_types.keys()
-    for number, op in enumerate(sorted(op for op in named if _is_unknown(subject, op))):
+    unknown = sorted(op for op in named if _is_unknown(subject, op))
+    if more := unknown[_NAMED:]:
+        message = f"ONNX has none of {len(more)} more operators."
+        yield error_finding(
+            "unsupported_operator", message, where=listed(more, "operators"), fix=_WITHOUT
+        )
+    for number, op in enumerate(unknown[:_NAMED]):
         # A guess takes a while, and a hostile model may have as many names as nodes.
         guesses = near(op, OPERATORS) if number < _GUESSED else []
         found = error_finding(
@@ -123,27 +133,23 @@ def _inside_functions(subject: Subject) -> Iterator[Finding]:
 def other_domains(subject: Subject) -> Iterator[Finding]:
     """Operators of domains that the backend does not have, or only in part."""
     table = subject.capabilities
-    for (domain, op), nodes in _used(subject).items():
-        known = table.other_domains.get(domain, frozenset())
-        if not domain or known is None or op in known:
-            continue
-        labels = [node.label for node in nodes]
-        if (
-            table.knows_by_name
-            and domain not in table.other_domains
-            and _is_onnx(op, table.missing)
-        ):
-            yield at_nodes(
-                warning_finding(
-                    "operator_mistaken",
-                    f"{table.label} takes {domain}::{op} for ONNX's own {op}.",
-                    why="It looks at an operator's name and not at its domain.",
-                    fix="Compare the engine with the original, or give the operator another name.",
-                ),
-                labels,
-                op,
-            )
-            continue
+    foreign = [
+        (domain, op, [node.label for node in nodes])
+        for (domain, op), nodes in _used(subject).items()
+        if domain and (known := table.other_domains.get(domain, _NONE)) is not None
+        if op not in known
+    ]
+    yield from (
+        _mistaken(subject, domain, op, labels)
+        for domain, op, labels in foreign
+        if _is_mistaken(subject, domain, op)
+    )
+    lacking = [row for row in foreign if not _is_mistaken(subject, *row[:2])]
+    if more := [f"{domain}::{op}" for domain, op, _ in lacking[_NAMED:]]:
+        message = f"{table.label} has none of {len(more)} more operators of other domains."
+        where = listed(more, "operators")
+        yield refusal(subject, "unsupported_operator", message, where=where, fix=_WITHOUT)
+    for domain, op, labels in lacking[:_NAMED]:
         found = refusal(
             subject,
             "unsupported_operator",
@@ -153,6 +159,23 @@ def other_domains(subject: Subject) -> Iterator[Finding]:
             fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else _WITHOUT,
         )
         yield at_nodes(found, labels, op)
+
+
+def _is_mistaken(subject: Subject, domain: str, op: str) -> bool:
+    """Tell whether a backend takes an operator for ONNX's own, since it looks at its name only."""
+    table = subject.capabilities
+    elsewhere = table.knows_by_name and domain not in table.other_domains
+    return elsewhere and _is_onnx(op, table.missing)
+
+
+def _mistaken(subject: Subject, domain: str, op: str, labels: list[str]) -> Finding:
+    found = warning_finding(
+        "operator_mistaken",
+        f"{subject.capabilities.label} takes {domain}::{op} for ONNX's own {op}.",
+        why="It looks at an operator's name and not at its domain.",
+        fix="Compare the engine with the original, or give the operator another name.",
+    )
+    return at_nodes(found, labels, op)
 
 
 def _quantized(op: str) -> bool:

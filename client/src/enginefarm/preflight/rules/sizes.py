@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_nodes, at_tensors, error_finding, note_finding
 from enginefarm.preflight.facts import NodeFacts
-from enginefarm.preflight.rules.grouping import refusal
+from enginefarm.preflight.rules.grouping import grouped, refusal
 from enginefarm.preflight.subject import Rule, Sized, Subject
 
 _WIDE = 64
@@ -26,14 +26,17 @@ def misfits(subject: Subject) -> Iterator[Finding]:
     for sized in subject.sized:
         for node, why in sized.known.misfits:
             first.setdefault(node.label, (node, why, []))[2].append(sized.place)
-    for node, why, places in first.values():
+    alike = grouped(
+        ((node.op, why, "; ".join(places[:3])), node.label) for node, why, places in first.values()
+    )
+    for (op, why, told), labels in alike.items():
         found = error_finding(
             "shape_mismatch",
-            f"{node.op} cannot take the sizes of {'; '.join(places[:3])}.",
+            f"{op} cannot take the sizes of {told}.",
             why=f"{why[:1].upper()}{why[1:]}.",
             fix=_FIX,
         )
-        yield at_nodes(found, [node.label], node.op)
+        yield at_nodes(found, labels, op)
 
 
 def large_topk(subject: Subject) -> Iterator[Finding]:
@@ -41,10 +44,13 @@ def large_topk(subject: Subject) -> Iterator[Finding]:
     most = subject.capabilities.most_topk
     if most is None:
         return
-    for node in subject.facts.graph.every_node():
-        if node.op != "TopK" or node.domain:
-            continue
-        asked = max((_count(node, sized) for sized in subject.sized), default=0)
+    nodes = subject.facts.graph.every_node()
+    found = grouped(
+        (max((_count(node, sized) for sized in subject.sized), default=0), node.label)
+        for node in nodes
+        if node.op == "TopK" and not node.domain
+    )
+    for asked, labels in found.items():
         if asked > most:
             yield at_nodes(
                 refusal(
@@ -53,7 +59,7 @@ def large_topk(subject: Subject) -> Iterator[Finding]:
                     f"TopK asks for {asked} elements; {subject.capabilities.label} gives {most}.",
                     fix="Reduce K, or do this step after the model.",
                 ),
-                [node.label],
+                labels,
                 "TopK",
             )
 

@@ -1,0 +1,38 @@
+"""Candidates of a search in a few words, for tables and pages. Pure."""
+
+from __future__ import annotations
+
+from enginefarm.precision import Precision, PrecisionKind
+from enginefarm.search_views import CandidateView, SearchView
+
+
+def precision_words(precision: Precision) -> str:
+    """Return a precision in a few words: ``int8 minmax 3 kept``."""
+    if precision.kind is PrecisionKind.AS_IS:
+        return "as it came"
+    words = [str(precision.kind)]
+    words += [str(precision.tool)] if precision.tool is not None else []
+    words += [str(precision.method)] if precision.method is not None else []
+    words += [f"{len(precision.exclude)} kept"] if precision.exclude else []
+    return " ".join(words)
+
+
+def state_words(search: SearchView, row: CandidateView) -> str | None:
+    """Return how a candidate stands: of those that meet all one goes out, when all are over."""
+    told = row.outcome
+    if told is None:
+        return None if row.build_state is None else str(row.build_state)
+    if told.untried:
+        return "not tried"
+    if told.failure is not None:
+        return told.failure.code
+    if told.met and row.number != search.chosen:
+        return "not chosen" if search.state.terminal else "kept back"
+    return None if told.artifact_state is None else str(told.artifact_state)
+
+
+def front_words(search: SearchView, row: CandidateView) -> str:
+    """Return whether a candidate is chosen or on the front, and if its latency had no say."""
+    mark = "chosen" if row.number == search.chosen else "yes" if row.on_front else ""
+    tainted = mark and row.outcome is not None and row.outcome.tainted
+    return f"{mark}, tainted" if tainted else mark

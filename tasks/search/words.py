@@ -1,0 +1,141 @@
+"""What is said of a search: from its beginning, and when it is over. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from enginefarm.counted import counted
+from enginefarm.gate import Gate
+from enginefarm.precision import Precision, PrecisionKind
+from enginefarm.report import GateVerdict
+from enginefarm.search import Prefer, SearchSpec
+from enginefarm.search_views import Outcome
+from tasks.gates import describe
+from tasks.search.choice import Outcomes, able, choose, nearest, preferred
+from tasks.search.outcome import requirements, set_aside
+
+_NAMES = {
+    Prefer.LATENCY: "P99",
+    Prefer.SIZE: "the engine's size",
+    Prefer.MEMORY: "memory",
+    Prefer.ACCURACY: "accuracy",
+}
+
+
+def verdict(
+    spec: SearchSpec, precisions: Mapping[int, Precision], outcomes: Outcomes, why: str
+) -> str:
+    """Return what a search that is over has found, in a few sentences."""
+    chosen = choose(spec, outcomes)
+    counts = f"{_counts(precisions, outcomes, why)}{_tainted(outcomes)}"
+    if not any(row.artifact for row in outcomes.values()):
+        return f"No candidate became an engine. {counts}"
+    if chosen is None and able(outcomes):
+        met = _all(requirements(spec))
+        return f"None of those that meet {met} is chosen: latency decides. {counts}"
+    if chosen is None:
+        return f"{_unmet(spec, precisions, outcomes)} {counts}"
+    by = _NAMES[preferred(spec, outcomes)]
+    said = f"Candidate {chosen} ({told(precisions[chosen])}) is the best by {by} of those that meet"
+    judged = [row for row in requirements(spec) if describe(row) not in outcomes[chosen].set_aside]
+    said += f" {_all(judged)}."
+    if precisions[chosen].kind is PrecisionKind.AS_IS:
+        said += f" {_no_better(precisions, outcomes)}"
+    return f"{said} {counts}"
+
+
+def _counts(precisions: Mapping[int, Precision], outcomes: Outcomes, why: str) -> str:
+    untried = [number for number, row in outcomes.items() if row.untried]
+    tried = len(outcomes) - len(untried)
+    said = f"{counted(tried, 'candidate was', 'candidates were')} tried; it ended since {why}."
+    if untried:
+        tools = sorted({str(precisions[number].maker) for number in untried})
+        more = counted(len(untried), "more was", "more were")
+        said += f" {more} not: no live node has {' or '.join(tools)}."
+    return said
+
+
+def _tainted(outcomes: Outcomes) -> str:
+    """Say which latencies decided nothing, and why not."""
+    tainted = {number: row.tainted[0] for number, row in outcomes.items() if row.tainted}
+    if not tainted:
+        return ""
+    run = sum(row.latency_p99_ms is not None for row in outcomes.values())
+    which = (
+        "Every latency"
+        if len(tainted) == run
+        else f"The latency of {counted(len(tainted), 'candidate')} ({', '.join(map(str, tainted))})"
+    )
+    return f" {which} is tainted and decided nothing: {next(iter(tainted.values()))}."
+
+
+def _no_better(precisions: Mapping[int, Precision], outcomes: Outcomes) -> str:
+    """Say why the model stays as it came."""
+    others = {n: row for n, row in outcomes.items() if precisions[n].kind != PrecisionKind.AS_IS}
+    met = others.keys() & able(outcomes).keys()
+    if met:
+        return f"None of the {len(met)} others that meet it is better by that."
+    best = nearest(others)
+    if best is None:
+        return "No other became an engine."
+    return f"No other reaches it; the nearest was candidate {best}: {_missed(others[best])}."
+
+
+def _unmet(spec: SearchSpec, precisions: Mapping[int, Precision], outcomes: Outcomes) -> str:
+    best = nearest(outcomes)
+    asked = [row for row in requirements(spec) if describe(row) not in _aside(outcomes)]
+    said = f"No candidate in the space reaches {_all(asked)};"
+    if best is None:
+        return f"{said} none became an engine."
+    which = f"candidate {best} ({told(precisions[best])})"
+    return f"{said} the nearest was {which}: {_missed(outcomes[best])}."
+
+
+def _aside(outcomes: Outcomes) -> set[str]:
+    return {name for row in outcomes.values() for name in row.set_aside}
+
+
+def _missed(outcome: Outcome) -> str:
+    missed = [row for row in outcome.verdicts if not row.met]
+    if not missed and outcome.met and outcome.set_aside:
+        return f"it was not held against {' and '.join(outcome.set_aside)}"
+    if not missed:
+        return f"it meets them, but its artifact is {outcome.artifact_state}"
+    return "; ".join(f"{row.gate} is {_seen(row)}" for row in missed)
+
+
+def _seen(row: GateVerdict) -> str:
+    if row.value is not None:
+        return f"{row.value:.6g}"
+    return f"not known ({row.reason})" if row.reason else "not known"
+
+
+def told(precision: Precision) -> str:
+    """Return a precision in a few words."""
+    if precision.kind is PrecisionKind.AS_IS:
+        return "the model as it came"
+    words = str(precision.kind)
+    if precision.tool is not None:
+        words += f" by {precision.tool}"
+    if precision.method is not None:
+        words += f", {precision.method}" if precision.tool else f" by {precision.method}"
+    return words + (f", {len(precision.exclude)} kept" if precision.exclude else "")
+
+
+def _all(gates: Sequence[Gate]) -> str:
+    return " and ".join(map(describe, gates)) or "what is required"
+
+
+def notes(spec: SearchSpec, kinds: Sequence[PrecisionKind], *, reason: str | None) -> list[str]:
+    """Return what to know of a search from its beginning; ``reason``: why nothing is measured."""
+    said = []
+    if spec.calibration is None and not spec.space.kinds:
+        said.append("int8 is not tried: there is no calibration data")
+    if reason is not None:
+        said.append(f"engines are {reason}; accuracy is that of the model file, and size decides")
+        aside = set_aside(spec, measured=False)
+        said += [f"{describe(row)} cannot be judged here and is set aside" for row in aside]
+    if requirements(spec) != list(spec.require):
+        said.append("no requirement is on accuracy: cosine >= 0.99 is taken for one")
+    said.append(f"tried are the model as it came{''.join(f', {kind}' for kind in kinds)}")
+    return said
