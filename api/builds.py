@@ -25,12 +25,16 @@ from enginefarm.views import (
 from storage import builds, jobs, models, overview
 from storage.database import Session
 from tasks import bump, cancel, submit
+from tasks.comparing.begin import require_no_comparison
 from tasks.fault_points import reach
 
 router = APIRouter(prefix="/v1/builds", tags=["builds"])
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
-Kind = Annotated[BuildKind | None, Query(description="Only builds, or only checks (until: check).")]
+Kind = Annotated[
+    BuildKind | None,
+    Query(description="Only builds, checks (until: check) or comparisons; absent: the first two."),
+]
 _CURSOR = re.compile(r"bld_[0-9a-z]{1,60}")
 _EXAMPLES: dict[str, Any] = {
     "everyday": {
@@ -87,6 +91,7 @@ def ask(
     ] = None,
 ) -> BuildView | PlanView:
     """Ask for one model to be built for each target, measured, gated, signed and published."""
+    require_no_comparison(spec)
     with entrance.transaction() as (session, caller):
         if dry_run or explain:
             response.status_code = 200

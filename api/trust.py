@@ -8,7 +8,7 @@ from api import views
 from api.auth import FarmOf
 from api.openapi import problems
 from enginefarm.digest import digest_of
-from enginefarm.views import TrustView
+from enginefarm.trust_views import TrustView
 from storage import signing
 
 router = APIRouter(prefix="/v1/trust", tags=["artifacts"])

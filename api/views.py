@@ -17,8 +17,9 @@ from enginefarm.errors import Failure
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
+from enginefarm.state import ArtifactState, JobState, Stage
 from enginefarm.target import Target
+from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     ArtifactView,
     AttemptView,
@@ -35,9 +36,9 @@ from enginefarm.views import (
     ProgressView,
     TargetView,
     TensorView,
-    TrustKey,
 )
 from storage import models as rows
+from storage.builds import kind_of
 from tasks.chains import engine_jobs, standing
 from tasks.lifecycle import target_state
 from tasks.results import findings_of, repairs_left_of, repairs_of
@@ -125,7 +126,7 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
         "priority": row.priority,
         "created_at": row.created_at,
         "finished_at": row.finished_at,
-        "kind": BuildKind.CHECK if row.spec.get("until") else BuildKind.BUILD,
+        "kind": kind_of(row),
         "bumped_at": row.bumped_at,
         "search": row.search_id,
     }
@@ -280,14 +281,8 @@ def trust_key(row: rows.SigningKey) -> TrustKey:
 
 def event(row: rows.Event, event_id: str) -> EventView:
     """Show an event of a build."""
-    return EventView(
-        id=event_id,
-        kind=row.kind,
-        build=row.build_id,
-        job=row.job_id,
-        data=row.data,
-        at=row.created_at,
-    )
+    told: dict[str, Any] = {"kind": row.kind, "data": row.data, "at": row.created_at}
+    return EventView(id=event_id, build=row.build_id, job=row.job_id, **told)
 
 
 def _failure(data: dict[str, Any] | None) -> Failure | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from enginefarm.errors import Unauthenticated
 from enginefarm.state import Scope
-from enginefarm.views import TrustKey, TrustView
+from enginefarm.trust_views import TrustKey, TrustView
 from localfarm.credentials import write_private
 from localfarm.folder import Folder, read_client_file
 

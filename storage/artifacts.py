@@ -40,6 +40,13 @@ def attestations(session: Session, tenant_id: str, digest: str) -> Sequence[Atte
     ).all()
 
 
+def statement(session: Session, tenant_id: str, job_id: str) -> Attestation | None:
+    """Return what was signed about what a publish job made."""
+    return session.scalar(
+        select(Attestation).where(Attestation.tenant_id == tenant_id, Attestation.job_id == job_id)
+    )
+
+
 def add(
     session: Session, artifact: Artifact, blobs: Iterable[str], attestation: Attestation
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from sqlalchemy import exists, func, select, text
+from sqlalchemy import exists, func, or_, select, text
 
 from enginefarm.errors import NotFound
 from enginefarm.state import BuildKind, BuildState
@@ -56,6 +56,13 @@ def with_idempotency_key(session: Session, tenant_id: str, key: str) -> Build | 
     )
 
 
+def kind_of(build: Build) -> BuildKind:
+    """Return what a build asks for."""
+    if build.spec.get("compare"):
+        return BuildKind.COMPARISON
+    return BuildKind.CHECK if build.spec.get("until") else BuildKind.BUILD
+
+
 def page(  # noqa: PLR0913 - one parameter for each filter
     session: Session,
     tenant_id: str,
@@ -67,8 +74,12 @@ def page(  # noqa: PLR0913 - one parameter for each filter
     target: str | None = None,
     labels: Mapping[str, str] | None = None,
     kind: BuildKind | None = None,
+    compared: str | None = None,
 ) -> Sequence[Build]:
-    """Return at most ``limit`` builds older than ``before``, the newest first."""
+    """Return at most ``limit`` builds older than ``before``, the newest first.
+
+    Comparisons only if that is the kind; ``compared``: one of the two artifacts is this.
+    """
     query = select(Build).where(Build.tenant_id == tenant_id)
     if before is not None:
         query = query.where(Build.id < before)
@@ -80,7 +91,12 @@ def page(  # noqa: PLR0913 - one parameter for each filter
         query = query.where(Build.labels.contains(dict(labels)))
     if target is not None:
         query = query.where(exists().where(Job.build_id == Build.id, Job.target == target))
-    if kind is not None:
+    compares = func.coalesce(Build.spec["compare"].as_string(), "") != ""
+    query = query.where(compares if kind is BuildKind.COMPARISON else ~compares)
+    if compared is not None:
+        sides = (Build.spec["compare"][side].as_string() for side in ("first", "second"))
+        query = query.where(or_(*(side == compared for side in sides)))
+    if kind in {BuildKind.BUILD, BuildKind.CHECK}:
         # A build that asks for engines has no such word, or null in its place.
         checks = func.coalesce(Build.spec["until"].as_string(), "") != ""
         query = query.where(checks if kind is BuildKind.CHECK else ~checks)

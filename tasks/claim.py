@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks import lease, timing_caches
+from tasks.comparing.recipe import is_comparison
 from tasks.farm import Farm
 from tasks.fault_points import reach
 from tasks.fleet import description_of, live_nodes
@@ -117,6 +119,8 @@ def _is_crowded(session: Session, node: Node, job: Job) -> bool:
 
 def _can(node: Node, job: Job) -> bool:
     description = description_of(node)
+    if is_comparison(job.recipe) and not description.compares:
+        return False
     stage, target = Stage(job.stage), Target.parse(job.target)
     return serves(description, stage, target, job.backend_version, tool_of(job.recipe))
 
@@ -124,6 +128,8 @@ def _can(node: Node, job: Job) -> bool:
 def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputFile]:
     """Return the files a stage works on, each with a URL that reads it for a while."""
     recipe = job.recipe or {}
+    if is_comparison(recipe):
+        return _urls(farm, [*recipe["compare"].items(), *_evaluation(session, build)])
     files: list[tuple[str, dict[str, Any]]] = [
         (MODEL_ROLE if file["name"] == MODEL_FILE else "external-data", file)
         for file in recipe["model"]["files"]
@@ -133,11 +139,19 @@ def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputF
         files.append(("engine", recipe["engine"]))
         files += [("twin", recipe["twin"])] if "twin" in recipe else []
     if stage is Stage.BENCHMARK or stage in PRECISION_STAGES:
-        spec = BuildSpec.model_validate(build.spec)
-        files += _dataset(session, build, "dataset", spec.evaluation)
+        files += _evaluation(session, build)
         if stage in PRECISION_STAGES:
             asked = recipe["precision"].get("calibration")
             files += _dataset(session, build, "calibration", asked)
+    return _urls(farm, files)
+
+
+def _evaluation(session: Session, build: Build) -> list[tuple[str, dict[str, Any]]]:
+    spec = BuildSpec.model_validate(build.spec)
+    return _dataset(session, build, "dataset", spec.evaluation)
+
+
+def _urls(farm: Farm, files: Iterable[tuple[str, dict[str, Any]]]) -> list[InputFile]:
     return [
         InputFile(
             role=role,

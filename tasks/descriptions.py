@@ -60,3 +60,6 @@ class NodeDescription(_Description):
         default=False, description="Reads targets that name more than one architecture."
     )
     farm_version: str
+    compares: bool = Field(
+        default=False, description="Whether it measures two engines side by side when asked to."
+    )

@@ -7,7 +7,7 @@ whoever has their tool can run them, whatever the target is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from enginefarm.compile_options import first_version, unknown_to
@@ -230,6 +230,11 @@ def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
         if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
         and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
+    return max(versions, key=_version_order, default=None)
+
+
+def newest(versions: Iterable[str]) -> str | None:
+    """Return the newest of some versions, if there is any."""
     return max(versions, key=_version_order, default=None)
 
 

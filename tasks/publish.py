@@ -9,20 +9,22 @@ import traceback
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Protocol
 
 import structlog
 
-from enginefarm.attestation import PREDICATE_TYPE
 from enginefarm.errors import FarmError, JobFailed, Unavailable
 from enginefarm.manifest import MANIFEST_TYPE
 from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
-from storage import artifacts, attempts, blobs, builds, catalogue, garbage, jobs, timing_caches
+from enginefarm.state import Blame, BuildState, JobState, Stage
+from storage import attempts, builds, catalogue, garbage, jobs, timing_caches
 from storage.database import Session, now
-from storage.models import Artifact, Attestation, Build, Job, Model
+from storage.models import Build, Job, Model
 from storage.signing import StatementSigner
 from tasks import lease
 from tasks.chains import engine_jobs, twin_jobs
+from tasks.comparing.publishing import both_of, signed
+from tasks.comparing.subjects import Both
 from tasks.compose import Composed, compose, facts_of
 from tasks.conclude import conclude
 from tasks.farm import Farm
@@ -32,8 +34,8 @@ from tasks.loops import one_by_one
 from tasks.moves import locked, move
 from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
-from tasks.quarantine import held_back, measures_again
 from tasks.renewal import renewed
+from tasks.signed_artifact import SignedArtifact
 from tasks.statement import statement_for
 
 _log = structlog.get_logger()
@@ -51,10 +53,23 @@ class _Work:
     attempt: int
     named: Named
     timing_cache: str | None = None
+    compared: Both | None = None
+    """The artifacts that it compares, where it makes none."""
 
     @property
     def job(self) -> Job:
         return self.stages[Stage.PUBLISH]
+
+
+class _Made(Protocol):
+    """What a publish job has put together and signed."""
+
+    @property
+    def digest(self) -> str:
+        """The digest by which it is known."""
+
+    def keep(self, session: Session, signer: StatementSigner, job: Job) -> str:
+        """Write its rows and end its job; return a word for the log."""
 
 
 def publish_due(farm: Farm, signer: StatementSigner) -> int:
@@ -73,8 +88,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
     reach("publish.taken")
     try:
         with renewed(farm, work.job.id, work.attempt):
-            composed = compose(work.build, work.model, work.stages, work.named, work.twin)
-            bundle = _prepare(farm, signer, work, composed)
+            made = _make(farm, signer, work)
     except FarmError as error:
         _give_back(farm, work, error)
         return
@@ -83,7 +97,7 @@ def publish(farm: Farm, signer: StatementSigner, job_id: str) -> None:
         _give_back(farm, work, FarmError(f"Publishing crashed: {type(error).__name__}."))
         return
     reach("publish.signed")
-    touched = _keep(farm, signer, work, composed, bundle)
+    touched = _keep(farm, signer, work, made)
     for build_id in touched:
         farm.progress.wake(build_id)
 
@@ -109,12 +123,22 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         stages = {Stage(row.stage): row for row in engine_jobs(its_jobs)}
         twin = {Stage(row.stage): row for row in twin_jobs(its_jobs)}
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
-        compiled = stages[Stage.COMPILE]
+        compiled = stages.get(Stage.COMPILE) or stages[Stage.BENCHMARK]
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
         named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
         use = timing_caches.use_of(session, origin.id, origin.attempt)
         timings = use.digest if use is not None else None
-    return _Work(build, model, stages, twin, origin, job.attempt, named, timings)
+        compared = both_of(session, build)
+    return _Work(build, model, stages, twin, origin, job.attempt, named, timings, compared)
+
+
+def _make(farm: Farm, signer: StatementSigner, work: _Work) -> _Made:
+    """Put together and sign what a publish job is for: an artifact, or a comparison of two."""
+    if work.compared is not None:
+        return signed(signer, work.build, work.stages[Stage.BENCHMARK], work.compared)
+    composed = compose(work.build, work.model, work.stages, work.named, work.twin)
+    bundle = _prepare(farm, signer, work, composed)
+    return SignedArtifact(work.build, work.stages, composed, bundle)
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -133,9 +157,7 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     return signer.sign(statement_for(manifest, facts))
 
 
-def _keep(
-    farm: Farm, signer: StatementSigner, work: _Work, composed: Composed, bundle: bytes
-) -> set[str]:
+def _keep(farm: Farm, signer: StatementSigner, work: _Work, made: _Made) -> set[str]:
     with farm.database.transaction() as session:
         builds.lock_tenant(session, work.build.tenant_id)
         found = locked(session, work.job.id)
@@ -148,85 +170,18 @@ def _keep(
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
-        # Of a search only what it chooses goes out, and it chooses when all are over.
-        kept = composed.held_back or build.search_id is not None
-        state = ArtifactState.QUARANTINED if kept else ArtifactState.PUBLISHED
         signer.register(session)
-        _write(session, signer, work, composed, bundle, state)
-        _end(session, job, composed, state)
-        if measures_again(composed.report):
-            for row in (work.stages[Stage.BENCHMARK], job):
-                jobs.withdraw(session, row)
+        became = made.keep(session, signer, job)
         touched = conclude(session, build, job)
         session.flush()
         reach("publish.written")
     reach("publish.committed")
-    _log.info(
-        "artifact_published" if state is ArtifactState.PUBLISHED else "artifact_quarantined",
-        build=build.id,
-        job=job.id,
-        artifact=composed.manifest.digest,
-    )
+    _log.info(became, build=build.id, job=job.id, digest=made.digest)
     return touched
 
 
 def _is_cancelled(session: Session, build: Build, job: Job) -> bool:
     return build.state is BuildState.CANCELLED and not jobs.wanted_by_others(session, job)
-
-
-def _write(
-    session: Session,
-    signer: StatementSigner,
-    work: _Work,
-    composed: Composed,
-    bundle: bytes,
-    state: ArtifactState,
-) -> None:
-    manifest, tenant = composed.manifest, work.build.tenant_id
-    rendered = manifest.render()
-    blobs.record(session, tenant, manifest.digest, len(rendered), MANIFEST_TYPE)
-    for layer in composed.files:
-        blobs.record(session, tenant, layer.digest, layer.size, layer.media_type)
-    artifacts.add(
-        session,
-        Artifact(
-            tenant_id=tenant,
-            digest=manifest.digest,
-            state=state,
-            build_id=work.build.id,
-            search_id=work.build.search_id,
-            job_id=work.job.id,
-            target=work.job.target,
-            model_digest=work.build.model_digest,
-            model_name=work.build.model_name,
-            manifest=rendered,
-            report=composed.report.model_dump(mode="json"),
-            size=composed.size,
-            created_at=now(),
-        ),
-        [row.digest for row in composed.files],
-        Attestation(
-            tenant_id=tenant,
-            artifact_digest=manifest.digest,
-            job_id=work.job.id,
-            predicate_type=PREDICATE_TYPE,
-            keyid=signer.keyid,
-            bundle=bundle,
-        ),
-    )
-
-
-def _end(session: Session, job: Job, composed: Composed, state: ArtifactState) -> None:
-    result = {"artifact": composed.manifest.digest, "state": str(state)}
-    if not composed.held_back:
-        attempts.end(session, job, job.attempt, JobState.SUCCEEDED)
-        move(session, job, JobState.SUCCEEDED, result=result)
-        return
-    failure = held_back(composed.report, composed.manifest.digest)
-    attempts.end(
-        session, job, job.attempt, JobState.FAILED, failure=failure.model_dump(mode="json")
-    )
-    move(session, job, JobState.FAILED, result=result, failure=failure.model_dump(mode="json"))
 
 
 def _withdraw(session: Session, work: _Work, error: FarmError) -> JobFailed:

@@ -28,7 +28,7 @@ PRECISION_RULES = 2
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 VERDICT_RULES = 2
 """Raised whenever a precision would get another verdict from the same measurements."""
-_SINCE_RULES_3 = frozenset({"cuda_graph", "batches"})
+_SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "streams"})
 MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 BESIDE_RULES = 2
@@ -69,10 +69,9 @@ def recipe_for(
 ) -> dict[str, Any]:
     """Return the recipe of a stage of a build on a target.
 
-    ``model`` is the original, ``{"digest": …, "files": [{"name", "digest", "size"}, …]}``. A stage
-    works on the newest model that an earlier one has written; what is measured is always compared
-    with the original. ``search``: the build is a candidate of it, so what is published is kept back
-    for that search alone.
+    ``model`` is the original, ``{"digest", "files": [{"name", "digest", "size"}]}``. A stage works
+    on the newest model; what is measured is always compared with the original. ``search``: what is
+    published is its candidate, and is kept back for it alone.
     """
     whole = {"schema": RECIPE_SCHEMA, "stage": str(stage), "target": str(target)}
     if stage is Stage.PUBLISH:
@@ -80,14 +79,10 @@ def recipe_for(
         return whole | held | _published(spec, target, made)
     spec, target = in_options(spec, target)
     head: dict[str, Any] = whole | {"target": str(target)}
-    built: dict[str, Any] = {
-        "backend_version": version,
-        "model": model,
-        "profiles": [
-            {name: shape.model_dump() for name, shape in profile.items()}
-            for profile in spec.profiles
-        ],
-    }
+    built: dict[str, Any] = {"backend_version": version, "model": model}
+    built["profiles"] = [
+        {name: shape.model_dump() for name, shape in profile.items()} for profile in spec.profiles
+    ]
     if stage is Stage.REPAIR:
         return _repaired(spec, target) | built
     if stage is Stage.BENCHMARK:

@@ -18,17 +18,12 @@ from storage import catalogue, jobs, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Model
 from tasks.chains import chain_of, is_past, twin_jobs
+from tasks.comparing.keyed import recipe_of
+from tasks.comparing.plan import plan_for, planned_version
 from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
-from tasks.plan import (
-    LiveNode,
-    able,
-    newest_version,
-    plan_target,
-    queue_now,
-    waits_for_measure,
-)
+from tasks.plan import LiveNode, able, newest_version, queue_now, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
 from tasks.twin import spec_of
@@ -82,6 +77,8 @@ class Ground:
 
     def recipe(self, job: Job, its_jobs: Sequence[Job]) -> dict[str, Any]:
         """Return a job's recipe; the stages before it must have run."""
+        if self.spec.compare is not None:
+            return recipe_of(self.session, self.build, job, its_jobs)
         return recipe_for(
             Stage(job.stage),
             spec_of(self.spec, job.twin),
@@ -255,9 +252,9 @@ def _awaited(ground: Ground, job: Job) -> str:
 def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     """Let the node that was waited for decide the version, and whether there is a benchmark."""
     target = Target.parse(its_jobs[0].target)
-    if newest_version(ground.live, target) is None:
+    if planned_version(ground.spec, target, ground.live) is None:
         return
-    planned = plan_target(ground.spec, target, ground.live)
+    planned = plan_for(ground.spec, target, ground.live)
     twin = None if planned.twin is None else planned.twin.kind
     for row in list(its_jobs):
         kind = None if row.twin is None else twin

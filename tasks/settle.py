@@ -12,6 +12,8 @@ from enginefarm.target import Target
 from storage import attempts, blobs, builds, jobs, nodes
 from storage.database import Session
 from storage.models import Attempt, Build, Job
+from tasks.comparing.facts import check_compared
+from tasks.comparing.recipe import is_comparison
 from tasks.conclude import conclude
 from tasks.failing import fail_attempt
 from tasks.farm import Farm, Policy
@@ -68,7 +70,10 @@ def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
     try:
         files = [(row["digest"], row["size"], row["media_type"]) for row in result["outputs"]]
         prove(farm, attempt, files)
-        check_result(Stage(job.stage), Target.parse(job.target), result)
+        if is_comparison(job.recipe):
+            check_compared(result)
+        else:
+            check_result(Stage(job.stage), Target.parse(job.target), result)
     except JobFailed as error:
         return error
     return None

@@ -25,6 +25,8 @@ from storage.models import Build, Job, Model
 from tasks import quotas
 from tasks.admission import check_fixed, check_spec
 from tasks.calibration import Feed, findings
+from tasks.comparing.begin import admit_compared
+from tasks.comparing.plan import plan_for
 from tasks.datasets import check_against, check_within
 from tasks.explain import Explainer
 from tasks.farm import Policy
@@ -148,7 +150,7 @@ def _start_all(
     """Make the jobs of every target and start the first of each; return them all."""
     ground = Ground(session, build)
     ground.spec, ground.model, ground.asking = spec, model, True
-    plans = [plan_target(spec, target, ground.live) for target in spec.targets]
+    plans = [plan_for(spec, target, ground.live) for target in spec.targets]
     refuse_short(session, build.tenant_id, spec, plans, ground.live)
     session.add(build)
     events.add(session, build, "build", {"state": str(build.state)})
@@ -168,6 +170,8 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
         NotFound: unknown model, dataset, or artifact that a gate names.
         InvalidProfile, InvalidDataset, InvalidRequest: they do not fit.
     """
+    if spec.compare is not None:
+        return admit_compared(session, tenant_id, spec, spec.compare)
     model = catalogue.get_model(session, tenant_id, spec.model)
     declared = [TensorView.model_validate(row) for row in model.interface["inputs"]]
     made = [TensorView.model_validate(row) for row in model.interface["outputs"]]

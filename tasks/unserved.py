@@ -26,6 +26,19 @@ def not_in_this_version(target: Target) -> NotServed:
     )
 
 
+def nobody_compares(target: Target, version: str | None) -> NotServed:
+    """Return the refusal of a comparison that no live node measures."""
+    runtime = target.backend if version is None else f"{target.backend} {version}"
+    return NotServed(
+        f"Nobody can compare two engines for {target} now.",
+        code="comparison_not_served",
+        why=f"No live node of this version runs engines of {runtime} on {target.arch}.",
+        fix="Start a node that does, set wait_for_node to the seconds you are willing to wait, or"
+        " hold the reports together: enginefarm diff.",
+        target=str(target),
+    )
+
+
 def nobody_repairs(target: Target) -> NotServed:
     """Return the refusal of a repair that no live node makes."""
     return NotServed(

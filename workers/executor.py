@@ -111,9 +111,9 @@ class _Attempt:
         self._job = assignment
         self._log = JobLog(workshop.job_log_bytes)
         self._lease = Lease(workshop.api, assignment, self._log)
-        limits = assignment.limits
-        memory = limits.memory_bytes or workshop.job_memory_bytes
-        self._limits = sandbox.Limits(limits.running_s, limits.silent_s, memory)
+        told = assignment.limits
+        memory = told.memory_bytes or workshop.job_memory_bytes
+        self._limits = sandbox.Limits(told.running_s, told.silent_s, memory)
 
     def carry_out(self) -> str:
         try:
@@ -157,10 +157,9 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        taken = end.result.device_uuid
-        target = machine.target_on_device(self._job.stage, self._job.target, taken)
-        found = machine.describe(self._shop.devices, target, load_before, taken)
-        return replace(end, machine=found)
+        uuid = end.result.device_uuid
+        target = machine.target_on_device(self._job.stage, self._job.target, uuid)
+        return replace(end, machine=machine.describe(self._shop.devices, target, load_before, uuid))
 
     def _road(self, scratch: Path) -> offering.NodeRoad:
         job, shop, said, stop = self._job, self._shop, self._log, self._stop

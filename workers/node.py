@@ -55,6 +55,7 @@ def describe(
         job_memory_bytes=job_memory_bytes,
         reads_refined_targets=True,
         farm_version=version("enginefarm"),
+        compares=True,
     )
 
 

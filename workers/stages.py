@@ -19,7 +19,7 @@ from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE
 from enginefarm.report import CompileReport
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
-from workers import benchmark, timing
+from workers import benchmark, comparing, timing
 from workers.alone import ALONE_FILE
 from workers.backends.base import (
     Backend,
@@ -201,7 +201,13 @@ def _layers(compiled: Compiled) -> list[ChildOutput]:
 def benchmark_engine(
     job: ChildJob, backend: Backend, sink: ProgressSink, device: Taken | None
 ) -> ChildResult:
-    """Measure the engine's latency, its accuracy against the original, its speed against a twin."""
+    """Measure the engine's latency, its accuracy against the original, its speed against a twin.
+
+    Or, where two engines come, which of them is faster.
+    """
+    if "compare" in job.recipe:
+        told = comparing.compare_engines(job, backend, sink, device)
+        return ChildResult(facts=told | {"versions": versions(backend)})
     source, engine, dataset = source_of(job), job.one("engine"), job.one("dataset")
     twin = job.one("twin")
     if engine is None:

@@ -18,6 +18,7 @@ from storage import builds, catalogue, searches
 from storage.database import Session, now
 from storage.ids import new_id
 from storage.models import Model, Search
+from tasks.comparing.begin import require_no_comparison
 from tasks.fleet import live_nodes
 from tasks.plan import LiveNode, TargetPlan, plan_target
 from tasks.precision_rules import check_precision
@@ -140,6 +141,7 @@ def check_search(spec: SearchSpec) -> None:
             that names another artifact or target, or nothing to try.
     """
     build = spec.build
+    require_no_comparison(build)
     require_one_target(spec)
     if build.precision != Precision() or build.until is not None:
         raise _refusal(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, JsonValue
 
-from enginefarm import precision, report, spec
+from enginefarm import comparison_report, precision, report, spec
 from enginefarm.target import Target
 
 Data = TypeVar("Data", bound=BaseModel)
@@ -36,6 +36,7 @@ CHOSEN: dict[object, dict[str, object]] = {
     spec.Gate: {"against": None, "worse_by": None, "worse_by_percent": None},
 }
 NEEDED: dict[object, dict[str, object]] = {
+    comparison_report.SideRuns: {"runs_ms": [0.1, 0.2]},
     report.Histogram: {"edges": [0.1, 0.2], "counts": [11]},
     spec.Gate: {"at_least": 0.99},
     spec.FixedInput: {"value": 16000, "shape": [1]},

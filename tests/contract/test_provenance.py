@@ -8,7 +8,7 @@ from pathlib import Path
 from enginefarm.digest import digest_of
 from enginefarm.manifest import CONFIG_TYPE, TITLE, Descriptor, Manifest
 from enginefarm.provenance import verify_artifact
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 from storage.signing import StatementSigner, create_key_files
 from tasks.statement import Facts, statement_for
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 import enginefarm
 from enginefarm import (
     accuracy_report,
+    comparison_report,
     compile_options,
     device_times,
     errors,
@@ -50,7 +51,10 @@ PYDANTIC = {
     "typing_inspection",
 }
 # Only where a signature is checked.
-SIGNED = {"enginefarm.attestation", "enginefarm.provenance", "enginefarm.trust"}
+SIGNED = {
+    *("enginefarm.attestation", "enginefarm.comparison_proof"),
+    *("enginefarm.provenance", "enginefarm.trust"),
+}
 # What the farm's own processes share beside the words.
 PROCESSES = {"enginefarm.logs"}
 # Nothing for people may need what only the farm or a node has. ``enginefarm run`` imports numpy
@@ -64,7 +68,16 @@ FARM_ONLY = {
 DATA = [
     each
     for module in (
-        *(accuracy_report, compile_options, descriptions, device_times, errors, gate, manifest),
+        *(
+            accuracy_report,
+            comparison_report,
+            compile_options,
+            descriptions,
+            device_times,
+            errors,
+            gate,
+            manifest,
+        ),
         *(messages, percentiles, precision, precision_report, report, spec, timing_messages),
         *(timing_views, trust_record, upload, views),
     )

@@ -162,6 +162,26 @@ def test_a_deployer_gets_exactly_what_was_signed(
     assert ran.returncode == 0, ran.stderr
 
 
+def test_an_artifact_held_against_itself_by_a_real_node_is_signed_and_neither_faster_nor_slower(
+    running_farm: RunningFarm, built: dict[str, Any]
+) -> None:
+    digest = artifact_of(built, "onnxruntime@cpu")
+    line = ["compare", digest, digest, "--option", "benchmark.min_duration_ms=300"]
+    waited = running_farm.cli(*line, "--wait", "--json")
+    assert waited.returncode == 0, waited.stderr
+    told = json.loads(waited.stdout)
+    assert told["verdict"] in {"alike", "cannot_tell"}
+    assert len(told["report"]["rows"][0]["ratios"]) > 5
+    shown = running_farm.cli("comparisons", "show", told["id"], "--verify")
+    assert shown.returncode == 0, shown.stderr
+    assert "B slower" in shown.stdout
+    again = running_farm.cli(*line)  # answered at once, from what was measured
+    assert "measured before, and shown again" in again.stdout
+    elsewhere = running_farm.cli("compare", digest, artifact_of(built, TARGETS[1]))
+    assert elsewhere.returncode == 8
+    assert "comparison_target" in elsewhere.stderr
+
+
 @pytest.mark.parametrize("harm", ["engine", "manifest", "bundle", "key", "truncated"])
 def test_what_was_tampered_with_is_refused(
     running_farm: RunningFarm, built: dict[str, Any], tmp_path: Path, harm: str

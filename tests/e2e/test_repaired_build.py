@@ -76,9 +76,7 @@ def test_one_engine_for_two_architectures_is_published_and_both_are_named_where_
 ) -> None:
     told = running_farm.report(built, TARGETS[2])
     assert told["target"] == TARGETS[2]
-    assert told["reason"] == (
-        "not run: no live node has a sm_86 or sm_89 device with tensorrt-rtx"
-    )
+    assert told["reason"] == ("not run: no live node has a sm_86 or sm_89 device with tensorrt-rtx")
     compiled = [jobs(built, "compile")[target] for target in TARGETS[1:]]
     assert {row["queue"] for row in compiled} == {"compile.sm_86"}
     assert compiled[0]["key"] != compiled[1]["key"]

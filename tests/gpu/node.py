@@ -52,6 +52,18 @@ class GpuNode:
         file = self.served.put(engine, "engine", "model.onnx")
         return self._run(Stage.BENCHMARK, sample, [file], options=options)
 
+    def compare(
+        self,
+        sample: ShippedModel,
+        engines: tuple[bytes, bytes],
+        **options: Any,  # noqa: ANN401 - any option
+    ) -> dict[str, Any]:
+        """Measure two engines in turns; return how the attempt ended."""
+        sides = zip(("first", "second"), engines, strict=True)
+        files = [self.served.put(engine, side, "model.onnx") for side, engine in sides]
+        options = QUICK | options
+        return self._run(Stage.BENCHMARK, sample, files, compare={}, options=options)
+
     def _run(
         self,
         stage: Stage,

@@ -123,6 +123,14 @@ class RunsOnDevice(Protocol):
         """
 
 
+@runtime_checkable
+class RunsConcurrently(Protocol):
+    """What a :class:`Runner` also is if several threads may run its engine at once."""
+
+    def bound(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
+        """Return what runs the engine once with these inputs, to be called by one thread."""
+
+
 class Backend(Protocol):
     """A runtime that builds engines and may be able to run them."""
 

@@ -17,6 +17,7 @@ from workers.measurement.comparison import run_failure
 from workers.measurement.conditions import Conditions, ReadEnergy, Worked
 from workers.measurement.device import OnDevice, host_bound, open_on_device, time_on_device
 from workers.measurement.request import Request
+from workers.measurement.streams import Swept, sweep_streams
 from workers.measurement.timing import measure
 from workers.measurement.trusting import Spent
 
@@ -98,7 +99,18 @@ def latency_at(place: Place, request: Request, loaded: Loaded, sink: ProgressSin
     row, trust = loaded.conditions.until_quiet(
         lambda energy: _measured(request, loaded, feeds, (ready, energy), sink)
     )
-    return row.model_copy(update={"trust": trust, "swept": place.swept})
+    swept = Swept([])
+    if not place.swept:
+        ways = time.perf_counter, sink
+        swept = sweep_streams(loaded.engine, feeds, request.options, loaded.conditions, ways)
+    return row.model_copy(
+        update={
+            "trust": trust,
+            "swept": place.swept,
+            "streams": swept.rows,
+            "streams_reason": swept.reason,
+        }
+    )
 
 
 def _measured(

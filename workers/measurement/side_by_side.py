@@ -61,17 +61,42 @@ class SideBySide:
     ratios: list[float]
 
 
+@dataclass(frozen=True)
+class Turns:
+    """Every run of both in ms, and the ratio (first to second) of the medians of each pair."""
+
+    first: array[float]
+    second: array[float]
+    ratios: list[float]
+
+
 def side_by_side(
     twin: Once, engine: Once, options: BenchmarkOptions, clock: Clock, sink: ProgressSink
 ) -> SideBySide:
+    """Time a twin and its engine in turns: see :func:`take_turns`."""
+    found = take_turns(twin, engine, options, clock, sink)
+    return SideBySide(
+        twin_p50_ms=round(median(sorted(found.first)), DIGITS),
+        engine_p50_ms=round(median(sorted(found.second)), DIGITS),
+        twin_runs=len(found.first),
+        engine_runs=len(found.second),
+        ratios=found.ratios,
+    )
+
+
+def take_turns(
+    first: Once, second: Once, options: BenchmarkOptions, clock: Clock, sink: ProgressSink
+) -> Turns:
     """Time both in turns: up to :data:`MAX_PAIRS` pairs of windows, within twice the time of one.
+
+    Which of a pair comes first changes from pair to pair.
 
     Raises:
         Stopped: the sink says so, between two runs.
     """
-    for once in (twin, engine):
+    for once in (first, second):
         warm_up(once, options, clock, sink)
-    sides = _Side(twin), _Side(engine)
+    sides = _Side(first), _Side(second)
     least_ms = options.min_duration_ms / MAX_PAIRS
     ratios: list[float] = []
     began = clock()
@@ -83,13 +108,7 @@ def side_by_side(
         medians = {id(side): side.window(least_ms, clock, sink) for side in order}
         ratios.append(round(medians[id(sides[0])] / medians[id(sides[1])], DIGITS))
         sink.report(len(ratios) / MAX_PAIRS, PHASE, f"{len(ratios)} pairs")
-    return SideBySide(
-        twin_p50_ms=round(median(sorted(sides[0].runs)), DIGITS),
-        engine_p50_ms=round(median(sorted(sides[1].runs)), DIGITS),
-        twin_runs=len(sides[0].runs),
-        engine_runs=len(sides[1].runs),
-        ratios=ratios,
-    )
+    return Turns(sides[0].runs, sides[1].runs, ratios)
 
 
 def _obey(sink: ProgressSink) -> None:

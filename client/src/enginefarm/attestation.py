@@ -86,7 +86,9 @@ class _Predicate(_Part):
     run_details: _RunDetails = Field(alias="runDetails")
 
 
-class _Body(_Part):
+class Body(_Part):
+    """An in-toto statement, whatever it states."""
+
     type: str = Field(alias="_type")
     subject: list[Subject] = Field(min_length=1, max_length=1024)
     predicate_type: str = Field(alias="predicateType")
@@ -125,18 +127,28 @@ def read_bundle(data: bytes) -> tuple[Envelope, str]:
     return bundle.envelope, bundle.material.public_key.hint
 
 
+def read_body(payload: bytes) -> Body:
+    """Return the in-toto statement in a payload.
+
+    Raises:
+        VerificationFailed: code ``statement_invalid``.
+    """
+    try:
+        body = Body.model_validate(_read_json(payload))
+    except (ValueError, RecursionError) as error:
+        raise _statement_invalid(_reason(error)) from error
+    if body.type != STATEMENT_TYPE:
+        raise _statement_invalid(f"its type {body.type[:80]!r} is not {STATEMENT_TYPE}")
+    return body
+
+
 def read_statement(payload: bytes, keyid: str) -> Statement:
     """Return the statement in a payload that the key ``keyid`` has signed.
 
     Raises:
         VerificationFailed: codes ``statement_invalid``, ``predicate_type_wrong``.
     """
-    try:
-        body = _Body.model_validate(_read_json(payload))
-    except (ValueError, RecursionError) as error:
-        raise _statement_invalid(_reason(error)) from error
-    if body.type != STATEMENT_TYPE:
-        raise _statement_invalid(f"its type {body.type[:80]!r} is not {STATEMENT_TYPE}")
+    body = read_body(payload)
     if body.predicate_type != PREDICATE_TYPE:
         raise VerificationFailed(
             f"The signed statement says {body.predicate_type[:80]!r}.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from enginefarm.client_codes import CLIENT_CODES
+from enginefarm.comparison_codes import COMPARISON_CODES
 from enginefarm.device_codes import DEVICE_CODES
 from enginefarm.finding_codes import FINDING_CODES
 from enginefarm.gate_codes import GATE_CODES
@@ -285,7 +286,10 @@ _CODES: dict[str, str] = {
     "workspace_too_small": "No implementation of a step fits, mostly for lack of workspace.",
 }
 
-_PARTS = (CLIENT_CODES, DEVICE_CODES, FINDING_CODES, GATE_CODES, PRECISION_CODES, UPLOAD_CODES)
+_PARTS = (
+    *(CLIENT_CODES, COMPARISON_CODES, DEVICE_CODES, FINDING_CODES, GATE_CODES),
+    *(PRECISION_CODES, UPLOAD_CODES),
+)
 CODES: Final[dict[str, str]] = dict(
     sorted(row for part in (_CODES, *_PARTS) for row in part.items())
 )

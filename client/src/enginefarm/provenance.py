@@ -31,7 +31,7 @@ from enginefarm.digest import Digest, digest_of
 from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import Manifest, read_manifest
 from enginefarm.trust import require_signature, require_usable
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,20 @@ def verify_bundle(
             ``trust_invalid``, ``signature_wrong``, ``statement_invalid``, ``predicate_type_wrong``,
             ``builder_unknown``.
     """
+    payload, key = signed_payload(bundle, keys, at=at)
+    statement = read_statement(payload, key.keyid)
+    require_speaks_for(statement.builder, key)
+    return statement
+
+
+def signed_payload(
+    bundle: bytes, keys: Sequence[TrustKey], *, at: datetime | None = None
+) -> tuple[bytes, TrustKey]:
+    """Return what a usable key of ``keys`` has signed, unread, and that key.
+
+    Raises:
+        VerificationFailed: those of :func:`verify_bundle` that are not about the payload.
+    """
     envelope, hint = read_bundle(bundle)
     _require_form(envelope)
     key = _named_key(keys, hint, envelope.signatures[0].keyid)
@@ -65,9 +79,7 @@ def verify_bundle(
     payload = from_base64(envelope.payload, "payload")
     signature = from_base64(envelope.signatures[0].sig, "signature")
     require_signature(key, signature, pre_authentication_encoding(PAYLOAD_TYPE, payload))
-    statement = read_statement(payload, key.keyid)
-    _require_builder(statement, key)
-    return statement
+    return payload, key
 
 
 def verify_artifact(
@@ -140,14 +152,19 @@ def _named_key(keys: Sequence[TrustKey], hint: str, keyid: str) -> TrustKey:
     )
 
 
-def _require_builder(statement: Statement, key: TrustKey) -> None:
-    if statement.builder not in key.builders:
+def require_speaks_for(builder: str, key: TrustKey) -> None:
+    """Refuse a key that may not speak for a builder.
+
+    Raises:
+        VerificationFailed: code ``builder_unknown``.
+    """
+    if builder not in key.builders:
         raise VerificationFailed(
-            f"Key {key.keyid[:16]} may not speak for the builder {statement.builder[:120]!r}.",
+            f"Key {key.keyid[:16]} may not speak for the builder {builder[:120]!r}.",
             code="builder_unknown",
             why=f"It may speak for {', '.join(key.builders) or 'no builder'}.",
             fix="Ask the farm's operator which key belongs to this builder.",
-            builder=statement.builder[:512],
+            builder=builder[:512],
         )
 
 

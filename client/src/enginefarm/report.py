@@ -8,7 +8,7 @@ that were measured before schema 2, so look at whether ``cosine_worst`` is there
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
 ``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``; schema
-5 had no ``tainted`` of gates and no ``trust`` of what was measured beside a twin.
+5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin and no ``streams``.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from enginefarm.percentiles import Percentiles as Percentiles  # noqa: PLC0414
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
 from enginefarm.spec import Profile
+from enginefarm.streams_report import StreamsReport as StreamsReport  # noqa: PLC0414
 from enginefarm.target import Target
 from enginefarm.trust_record import TrustRecord as TrustRecord  # noqa: PLC0414
 from enginefarm.verdict_report import VerdictReport
@@ -103,6 +104,12 @@ class LatencyReport(_Data):
     )
     device_reason: str | None = Field(default=None, description="Why ``device`` is absent.")
     trust: TrustRecord | None = Field(default=None, description="Absent before schema 5.")
+    streams: Annotated[list[StreamsReport], Field(max_length=16)] = Field(
+        default=[], description="The same with several runs at a time, if that was asked for."
+    )
+    streams_reason: str | None = Field(
+        default=None, description="Why ``streams`` lacks what was asked for."
+    )
 
 
 class CompileReport(_Data):

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from enginefarm.compared import Compared
 from enginefarm.compile_options import (
     CompileOptions as CompileOptions,  # noqa: PLC0414 - a part of a spec
 )
@@ -72,6 +73,9 @@ class BenchmarkOptions(_Strict):
     cuda_graph: bool = Field(default=False, description="Time replays of a CUDA graph, on a GPU.")
     batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
         Field(default=[], description="Also measure with so many samples at a time.")
+    )
+    streams: Annotated[list[Annotated[Whole, Field(ge=1, le=64)]], Field(max_length=16)] = Field(
+        default=[], description="Also measure with so many runs at a time, each in its own thread."
     )
 
 
@@ -198,6 +202,9 @@ class BuildSpec(_Strict):
     until: Stage | None = Field(
         default=None,
         description="check: stop before anything is built, and only say what is wrong.",
+    )
+    compare: Compared | None = Field(
+        default=None, description="Of a comparison, which POST /v1/comparisons asks for."
     )
 
     @field_validator("until")

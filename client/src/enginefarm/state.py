@@ -68,10 +68,14 @@ class BuildState(StrEnum):
 
 
 class BuildKind(StrEnum):
-    """What was asked for: engines, or only what is wrong with a model (``until: check``)."""
+    """What was asked for: engines, or only what is wrong with a model (``until: check``).
+
+    ``comparison``: it measures two artifacts and builds none; no list of builds has it.
+    """
 
     BUILD = "build"
     CHECK = "check"
+    COMPARISON = "comparison"
 
 
 class ArtifactState(StrEnum):

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import ValidationError
 
 from enginefarm.errors import VerificationFailed
-from enginefarm.views import TrustKey, TrustView
+from enginefarm.trust_views import TrustKey, TrustView
 
 MAX_TRUST_BYTES = 1 << 20
 """A thousand keys fit; a device or a pipe that never ends does not."""

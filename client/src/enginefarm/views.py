@@ -279,23 +279,6 @@ class ArtifactView(View):
     )
 
 
-class TrustKey(View):
-    """A public key and what it may sign for."""
-
-    keyid: str
-    public_key: str = Field(description="PEM, SubjectPublicKeyInfo.")
-    builders: list[str]
-    not_before: datetime
-    not_after: datetime | None = None
-    revoked_at: datetime | None = None
-
-
-class TrustView(View):
-    """The farm's public keys."""
-
-    keys: list[TrustKey]
-
-
 class EventView(View):
     """One event of a build. ``kind``: snapshot, job, build or progress."""
 

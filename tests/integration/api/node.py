@@ -27,6 +27,7 @@ from tasks.messages import (
 )
 from tasks.routing import NODE_STAGES
 from tests.integration.api.served import TOKEN, Served
+from tests.integration.tasks.fake_facts import compared_facts
 
 ENGINE = b"an engine of a few bytes"
 VERSION = "1.32.0"
@@ -49,6 +50,7 @@ def description(*backends: BackendDescription) -> NodeDescription:
         stages=list(NODE_STAGES),
         reads_refined_targets=True,
         farm_version="0.1.0",
+        compares=True,
     )
 
 
@@ -150,7 +152,7 @@ class Node:
             work,
             state="succeeded",
             outputs=outputs,
-            facts=facts(work.stage),
+            facts=compared_facts(1.5) if "compare" in work.recipe else facts(work.stage),
             log=log,
             machine=_MACHINE,
         )

@@ -28,6 +28,10 @@ PATHS = {
     ("POST", "/v1/builds/bld_none/bump"): WRITE,
     ("POST", "/v1/builds/bld_none/cancel"): WRITE,
     ("GET", "/v1/builds/bld_none/events"): LOOK,
+    ("POST", "/v1/comparisons"): WRITE,
+    ("GET", "/v1/comparisons"): LOOK,
+    ("GET", "/v1/comparisons/bld_none"): LOOK,
+    ("GET", "/v1/comparisons/bld_none/attestation"): LOOK,
     ("POST", "/v1/searches"): WRITE,
     ("GET", "/v1/searches"): LOOK,
     ("GET", "/v1/searches/srch_none"): LOOK,
@@ -81,6 +85,7 @@ def test_the_document_and_this_table_have_the_same_paths(api: Served) -> None:
     concrete = {
         ("{digest}", SOME),
         ("{build_id}", "bld_none"),
+        ("{comparison_id}", "bld_none"),
         ("{job_id}", "job_none"),
         ("{search_id}", "srch_none"),
         ("{number}", "1"),

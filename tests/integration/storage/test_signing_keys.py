@@ -13,7 +13,7 @@ from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import canonical_json
 from enginefarm.errors import NotFound, Unavailable, VerificationFailed
 from enginefarm.provenance import verify_bundle
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 from storage import signing
 from storage.database import Database
 from storage.signing import StatementSigner

@@ -59,6 +59,26 @@ def paired_facts(speedup: float, tainted: list[str]) -> dict[str, Any]:
     return {"comparison": [row]}
 
 
+def compared_facts(speedup: float, *tainted: str) -> dict[str, Any]:
+    """Return what a node measures of two engines, the second so many times as fast."""
+    runs = [1.5 * speedup] * 4, [1.5] * 4
+    sides = [{"end_to_end_ms": _flat(row[0]), "runs_ms": row} for row in runs]
+    row = {
+        "shapes": {"x": [1, 4]},
+        "batch": 1,
+        "first": sides[0],
+        "second": sides[1],
+        "ratios": [speedup] * 15,
+        "trust": {"exclusive": None, "exclusive_proof": "by the test", "tainted": list(tainted)},
+    }
+    return {"compared": [row], "data": "synthetic, seed 0", "threads": 1, "versions": {}}
+
+
+def _flat(ms: float) -> dict[str, Any]:
+    names = ("min", "max", "mean", "p50", "p90", "p95", "p99")
+    return dict.fromkeys(names, ms) | {"count": 4, "std": 0.0, "cov": 0.0}
+
+
 LATENCY = {
     "shapes": {"x": [1, 4]},
     "batch": 1,

@@ -46,6 +46,7 @@ from tests.integration.tasks.fake_facts import (
     LATENCY,
     VERSION,
     accuracy,
+    compared_facts,
     paired_facts,
     precision_facts,
     repair_facts,
@@ -75,6 +76,7 @@ def description(*backends: BackendDescription, slots: int = 1) -> NodeDescriptio
         slots=slots,
         reads_refined_targets=True,
         farm_version="0.1.0",
+        compares=True,
     )
 
 
@@ -170,7 +172,7 @@ class FakeNode:
             lease_token=work.lease_token,
             state=JobState.SUCCEEDED,
             outputs=[file for file, _ in made],
-            facts=self.facts(work.stage, len(made[0][1]) if made else 0) | self.beside(work),
+            facts=self.found(work, len(made[0][1]) if made else 0),
             log=log[0] if upload else None,
             peak_memory_bytes=self.took.get(work.stage),
         )
@@ -217,6 +219,12 @@ class FakeNode:
             kind = ENGINE_TYPES[Target.parse(str(work.target)).backend]
             return [(_file("engine", "model.onnx", kind, data), data)]
         return []
+
+    def found(self, work: Assignment, size: int) -> dict[str, Any]:
+        """Return what the stage found; of two engines to compare, which is faster."""
+        if "compare" in work.recipe:
+            return compared_facts(self.speedup)
+        return self.facts(work.stage, size) | self.beside(work)
 
     def beside(self, work: Assignment) -> dict[str, Any]:
         """Return what it measured beside a twin, if one came with the job."""

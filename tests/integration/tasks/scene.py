@@ -13,7 +13,7 @@ from enginefarm.errors import Failure
 from enginefarm.provenance import VerifiedArtifact, verify_artifact
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 from storage import access, artifacts, blobs, builds, catalogue, events, jobs, signing
 from storage.database import now
 from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Node, Outbox

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from enginefarm.errors import NotServed
@@ -16,7 +18,7 @@ from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import Scene
 
 ANY, L4 = "tensorrt@sm_89", "tensorrt@sm_89:l4"
-AS_IT_IS = {"options": {"repair": {"mode": "none"}}}
+AS_IT_IS: dict[str, Any] = {"options": {"repair": {"mode": "none"}}}
 
 
 def gpu_node(scene: Scene, gpu: str) -> FakeNode:
@@ -34,7 +36,7 @@ def other(scene: Scene) -> FakeNode:
     return gpu_node(scene, "NVIDIA GeForce RTX 4090")
 
 
-def submitted(scene: Scene, target: str, **fields: object) -> str:
+def submitted(scene: Scene, target: str, **fields: Any) -> str:  # noqa: ANN401 - any of a build
     return scene.submit(target, model=scene.other(), **AS_IT_IS | fields)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from enginefarm.client import FarmClient
 from enginefarm.install import BlobCache, Installed, pull
-from enginefarm.views import TrustView
+from enginefarm.trust_views import TrustView
 from tests.unit.client.support.pulling import Fetch
 from tests.unit.client.support.release import Release, SigningKey
 from tests.unit.client.support.server import LoopbackFarm

@@ -14,6 +14,7 @@ import pytest
 from enginefarm.cli import gate_arguments
 from enginefarm.cli.app import app, invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.cli.gate_arguments import Ifs
 from enginefarm.gate import EvaluationMetric, Gate
 from enginefarm.views import ModelSummary
 from tests.refused import refused_with
@@ -150,7 +151,7 @@ def test_what_the_pages_tell_one_to_type_works() -> None:
     )
 
     gates = re.findall(r"--gate '([^']+)'", text + source)
-    assert gate_arguments.gates(gates, "fail")
+    assert gate_arguments.gates(gates, Ifs())
     # There is no such distribution to be had from an index.
     assert not re.search(r"pip install ['\"]?enginefarm", text + source)
 
@@ -222,7 +223,7 @@ NAMED = f"sha256:{'b' * 64}"
     ],
 )
 def test_a_gate_is_read_as_it_is_shown(text: str) -> None:
-    (gate,) = gate_arguments.gates([text], "fail")
+    (gate,) = gate_arguments.gates([text], Ifs())
     assert gate_arguments.gate_text(Gate.model_validate(gate)) == text
 
 
@@ -237,10 +238,10 @@ def test_a_gate_is_read_as_it_is_shown(text: str) -> None:
     ],
 )
 def test_a_gate_against_an_artifact_that_means_nothing_is_refused(text: str) -> None:
-    assert refused_with(gate_arguments.gates, [text], "fail") == "invalid_argument"
+    assert refused_with(gate_arguments.gates, [text], Ifs()) == "invalid_argument"
 
 
 def test_a_metric_whose_better_side_the_build_decides_may_be_bounded_on_both() -> None:
     for sign in (">=-", "<=+"):
-        (gate,) = gate_arguments.gates([f"metric_value{sign}0.1@{NAMED}"], "fail")
+        (gate,) = gate_arguments.gates([f"metric_value{sign}0.1@{NAMED}"], Ifs())
         assert Gate.model_validate(gate).worse_by == 0.1

@@ -232,6 +232,7 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
         *("--allow", "restore-float", "--option", "repair.prune_unused=true"),
         *("--option", "repair.keep_outputs=logits,boxes"),
         *("--option", "benchmark.batches=1,4", "--option", "benchmark.cuda_graph=true"),
+        *("--streams", "1,2,4"),
     ]
 
     assert invoke(line) == ExitCode.OK
@@ -248,6 +249,7 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
     assert asked["keep_outputs"] == ["logits", "boxes"]
     measured = bodies[0]["options"]["benchmark"]
     assert (measured["batches"], measured["cuda_graph"]) == ([1, 4], True)
+    assert measured["streams"] == [1, 2, 4]
 
 
 @pytest.mark.parametrize(

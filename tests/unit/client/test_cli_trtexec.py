@@ -58,6 +58,21 @@ FLAGS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def test_streams_say_how_it_is_measured() -> None:
+    body = added(asked(), ["--infStreams=4 --noTF32"])
+    assert body["options"] == {"benchmark": {"streams": [4]}, "compile": {"tf32": False}}
+    given = asked(options={"benchmark": {"streams": [1, 2]}})
+    with pytest.raises(InvalidRequest) as twice:
+        added(given, ["--infStreams=4"])
+    assert (twice.value.code, twice.value.message) == (
+        "named_twice",
+        "options.benchmark.streams is given twice: also by --trtexec.",
+    )
+    with pytest.raises(InvalidRequest) as wrong:
+        added(asked(), ["--infStreams"])
+    assert wrong.value.code == "invalid_argument"
+
+
 @pytest.mark.parametrize(("text", "options"), FLAGS, ids=[row[0] for row in FLAGS])
 def test_a_flag_is_an_option_that_the_spec_takes(text: str, options: dict[str, Any]) -> None:
     told = read([text]).compile
@@ -70,6 +85,7 @@ def test_every_flag_that_is_taken_is_tried_here() -> None:
     assert {*KNOWN} - tried == {
         *("minShapes", "optShapes", "maxShapes", "shapes", "profile", "builderOptimizationLevel"),
         *("directIO", "distributiveIndependence", "noCompilationCache", "versionCompatible"),
+        "infStreams",
     }
     assert not KNOWN & set(REFUSED)
 

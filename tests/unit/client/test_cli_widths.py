@@ -25,6 +25,7 @@ from enginefarm.cli.tables import (
 from enginefarm.client import FarmClient
 from enginefarm.plan_views import PlannedJob, PlannedTarget, PlanView
 from enginefarm.state import PLAIN_STAGES, BuildState, JobState, NodeState, Stage
+from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     BackendView,
     BuildPage,
@@ -35,7 +36,6 @@ from enginefarm.views import (
     NodeView,
     TargetAvailability,
     TensorView,
-    TrustKey,
 )
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (

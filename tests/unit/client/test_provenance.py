@@ -16,7 +16,7 @@ from enginefarm.digest import digest_of
 from enginefarm.errors import VerificationFailed
 from enginefarm.provenance import verify_artifact, verify_bundle
 from enginefarm.trust import parse_trust
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 from tests.unit.client.support.release import BUILDER, Release, SigningKey, statement_about
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from enginefarm.cli.measuring_lines import device_grid, trust_lines
+from enginefarm.cli.measuring_lines import device_grid, streams_grid, streams_line, trust_lines
 from enginefarm.cli.results import is_noisy, noise
 from enginefarm.cli.tables import nodes_table
 from enginefarm.manifest import LABELS
 from enginefarm.report import TAINTED, LatencyReport
-from enginefarm.report_page.measuring import measuring
+from enginefarm.report_page.measuring import measuring, streams
 from tasks.compose import _annotations
 from tests.unit.client.test_cli_widths import NODE
 from tests.unit.enginefarm import reports
@@ -43,6 +43,24 @@ def row(*tainted: str, **changed: object) -> LatencyReport:
     }
     told: dict[str, Any] = {"device": device, "trust": TRUST | {"tainted": list(tainted)}} | changed
     return LatencyReport.model_validate(reports.latency(**told))
+
+
+def test_a_sweep_over_streams_is_a_curve_a_table_and_a_label_for_the_best() -> None:
+    times = reports.latency()["end_to_end_ms"]
+    rows = [
+        {"streams": count, "throughput_qps": qps, "end_to_end_ms": times, "best": count == 2}
+        for count, qps in ((1, 100.0), (2, 190.0), (4, 192.0))
+    ]
+    told = row(streams=rows, streams_reason="8 at a time do not run here: no memory")
+    page = str(streams(reports.report().model_copy(update={"latency": [told]})))
+    assert "Throughput by streams" in page
+    assert page.count("<circle") == 1
+    assert "8 at a time do not run here" in page
+    grid = streams_grid([told])
+    assert [cells[1:3] for cells in grid.rows] == [("1", "100.0"), ("2", "190.0"), ("4", "192.0")]
+    assert [cells[-1] for cells in grid.rows] == ["", "best", ""]
+    assert list(streams_line(told)) == ["streams   8 at a time do not run here: no memory"]
+    assert str(streams(reports.report())) == ""
 
 
 def test_a_tainted_latency_is_in_doubt_with_its_reason() -> None:

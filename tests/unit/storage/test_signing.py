@@ -34,7 +34,7 @@ from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import canonical_json
 from enginefarm.errors import Conflict, Unavailable
 from enginefarm.provenance import verify_bundle
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 from storage.signing import StatementSigner, create_key_files
 
 BUILDER = "https://farm.test/builders/control/v1"

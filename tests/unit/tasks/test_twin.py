@@ -12,7 +12,7 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 from tasks.memory import likeness
 from tasks.plan import plan_target
-from tasks.recipe import Made, recipe_for
+from tasks.recipe import BESIDE_RULES, VERDICT_RULES, Made, recipe_for
 from tasks.twin import spec_of, twin_kind
 from tests.unit.tasks.test_plan import GPU, live, spec
 
@@ -100,12 +100,16 @@ def test_a_measurement_beside_a_twin_is_another_and_what_is_published_names_its_
         recipe_for(Stage.BENCHMARK, asked, GPU, "1.7", MODEL, made)
         for made in (Made(), Made(twin=twin))
     )
-    assert beside == alone | {"twin": twin}
+    assert beside == alone | {"twin": twin, "beside_rules": BESIDE_RULES}
     published = [
         recipe_for(Stage.PUBLISH, row, GPU, "", MODEL, Made())
         for row in (asked, spec(precision=INT8 | {"on_slower": "publish"}), spec())
     ]
-    assert published[0]["verdict"] == {"rules": 1, "min_cosine": 0.99, "on_slower": "quarantine"}
+    assert published[0]["verdict"] == {
+        "rules": VERDICT_RULES,
+        "min_cosine": 0.99,
+        "on_slower": "quarantine",
+    }
     assert published[1]["verdict"]["on_slower"] == "publish"
     assert "verdict" not in published[2]
 

@@ -22,6 +22,7 @@ from enginefarm.cli import (
     builds,
     cache,
     check,
+    compare,
     diff,
     fleet,
     logs,
@@ -60,12 +61,14 @@ app.command("bump")(builds.bump)
 app.command("logs")(logs.logs)
 app.command("report")(report.report)
 app.command("diff")(diff.diff)
+app.command("compare")(compare.compare)
 app.command("pull")(artifacts.pull)
 app.command("verify")(artifacts.verify)
 app.command("run")(run_engine.run)
 app.command("nodes")(fleet.nodes)
 app.command("targets")(fleet.targets)
 app.add_typer(search.app, name="search")
+app.add_typer(compare.app, name="comparisons")
 app.add_typer(models.app, name="models")
 app.add_typer(cache.app, name="cache")
 app.add_typer(timing_cache.app, name="timing-cache")

@@ -29,7 +29,7 @@ from enginefarm.target import Target
 
 _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
 _BARE = re.compile(r"^[0-9a-fA-F]{64}$")
-_LISTS = frozenset({"benchmark.batches"})
+_LISTS = frozenset({"benchmark.batches", "benchmark.streams"})
 """Options that take several values, with commas between them."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 Value = TypeVar("Value")

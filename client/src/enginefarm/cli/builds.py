@@ -127,6 +127,9 @@ def _asked(build: BuildView) -> Iterator[str]:
     yield f"{build.id}  {build.state}  {build.model_name}"
     if build.kind is BuildKind.CHECK:
         yield "kind      check: it stops after its check, and nothing is built"
+    if build.spec.compare is not None:
+        yield f"kind      comparison of A {build.spec.compare.first}"
+        yield f"                   and B {build.spec.compare.second}"
     yield f"model     {build.model}"
     ended = "" if build.finished_at is None else f", over {when(build.finished_at)}"
     yield f"asked for {when(build.created_at)}{ended}, priority {build.priority}"

@@ -41,7 +41,10 @@ def diff(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell how artifact B differs from artifact A."""
+    """Tell how artifact B differs from artifact A, from the reports that they have.
+
+    Nothing is measured: their numbers are of two moments. compare measures both in turns.
+    """
     found = difference(_told(ctx, a), _told(ctx, b))
     if as_json:
         print_json(found)

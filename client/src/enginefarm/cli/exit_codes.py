@@ -52,8 +52,8 @@ MEANING: dict[ExitCode, str] = {
     ExitCode.THIS_MACHINE: "This machine lacks room, a right, a package, or the engine's runtime "
     "or GPU.",
     ExitCode.NOT_SET_UP: "No farm is known here, or the client's settings file cannot be used.",
-    ExitCode.WORSE: "With diff --fail-if-worse: the second artifact is worse than the first, "
-    "or nothing of them could be compared.",
+    ExitCode.WORSE: "With diff --fail-if-worse or compare --fail-if-slower: the second artifact is "
+    "worse than the first, or it cannot be told.",
     ExitCode.INTERRUPTED: "Ctrl-C. A build that was watched goes on.",
 }
 """One line for each; the page docs/use/exit-codes.md says the same, which a test proves."""

@@ -32,6 +32,33 @@ def device_grid(rows: Iterable[LatencyReport]) -> Grid:
     return grid
 
 
+def streams_grid(rows: Iterable[LatencyReport]) -> Grid:
+    """Return throughput and latency by how many run at a time, for each shape that was swept."""
+    names = ("streams", "per second", "P50", "P99", "runs")
+    heads = (Column("several at a time", free=True, head=True),)
+    grid = Grid((*heads, *(Column(name, right=True) for name in names), Column("")))
+    for row in rows:
+        for each in row.streams:
+            ms = each.end_to_end_ms
+            doubt = "~" if each.trust is not None and each.trust.tainted else ""
+            grid.add(
+                shapes_of(row),
+                str(each.streams),
+                f"{doubt}{each.throughput_qps:.1f}",
+                f"{ms.p50:.3f} ms",
+                f"{ms.p99:.3f} ms",
+                str(ms.count),
+                "best" if each.best else "",
+            )
+    return grid
+
+
+def streams_line(row: LatencyReport) -> Iterator[str]:
+    """Yield why a sweep over streams lacks what was asked for."""
+    if row.streams_reason is not None:
+        yield f"streams   {row.streams_reason}"
+
+
 def trust_lines(row: LatencyReport) -> Iterator[str]:
     """Yield what was seen of the device while a latency was measured on it."""
     if row.device_reason is not None and row.trust is not None and row.trust.sm_clock is not None:

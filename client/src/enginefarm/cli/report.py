@@ -12,7 +12,13 @@ from enginefarm.cli.arguments import digest as read_digest
 from enginefarm.cli.figures import rounded, size
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.layer_lines import layer_notes, layers_grid
-from enginefarm.cli.measuring_lines import device_grid, shapes_of, trust_lines
+from enginefarm.cli.measuring_lines import (
+    device_grid,
+    shapes_of,
+    streams_grid,
+    streams_line,
+    trust_lines,
+)
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.precision_lines import precision_line, precision_notes, verdict_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
@@ -145,8 +151,11 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
         yield _latency(told.latency)
     if told.precision_verdict is not None and told.precision_verdict.speed:
         yield _speed(told.precision_verdict.speed)
-    if any(row.device is not None for row in told.latency):
-        yield device_grid(told.latency)
+    yield from (grid for grid in _measured(told.latency) if grid.rows)
+
+
+def _measured(rows: list[LatencyReport]) -> tuple[Grid, Grid]:
+    return device_grid(rows), streams_grid(rows)
 
 
 def _gates(verdicts: list[GateVerdict]) -> Grid:
@@ -239,6 +248,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
         if is_noisy(row):
             yield f"{NOISY} not to be relied on: {noise(row)}"
         yield from trust_lines(row)
+        yield from streams_line(row)
     yield from (f"warning   {each}" for each in told.compile.warnings)
 
 

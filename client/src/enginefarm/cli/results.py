@@ -22,7 +22,7 @@ from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
-from enginefarm.state import ArtifactState, JobState, Stage
+from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict
 from enginefarm.views import ArtifactView, BuildView, TargetView
 
@@ -55,7 +55,8 @@ def result_table(farm: FarmClient, build: BuildView) -> Grid:
 
 def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
     """Return what is to be said below the table: reasons, failures, and how to fetch."""
-    lines = []
+    compares = build.kind is BuildKind.COMPARISON
+    lines = [f"enginefarm comparisons show {build.id}"] if compares else []
     artifacts = _artifacts(farm, build)
     for target in build.targets:
         if target.failure is not None:

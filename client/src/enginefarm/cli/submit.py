@@ -42,6 +42,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
+    streams: options.Streams = None,
     trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
@@ -65,11 +66,10 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, space = _rewritten(option, fix, allow, precision)
+    more, space = _rewritten(_options(option, streams), fix, allow, precision)
     search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
-    asked = trtexec_arguments.added(_built(target, profile) | more, trtexec or [])
+    asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    asked |= _circumstances(label or [], seed=seed, priority=priority, wait=wait_for_node)
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
     _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
 
@@ -126,32 +126,40 @@ def _search(
     begin(farm, spec, way.key, as_json=way.as_json)
 
 
-def _built(target: list[str], profile: list[str] | None) -> dict[str, JsonValue]:
-    return {
+def _built(
+    target: list[str],
+    profile: list[str] | None,
+    more: dict[str, JsonValue],
+    trtexec: list[str] | None,
+) -> dict[str, JsonValue]:
+    named: dict[str, JsonValue] = {
         "targets": [str(each) for each in arguments.targets(target)],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
     }
+    return trtexec_arguments.added(named | more, trtexec or [])
 
 
-def _circumstances(
-    labels: list[str], *, seed: int, priority: int, wait: str
-) -> dict[str, JsonValue]:
+def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict[str, JsonValue]:
     return {
-        "labels": dict[str, JsonValue](arguments.labels(labels)),
+        "labels": dict[str, JsonValue](arguments.labels(labels or [])),
         "seed": seed,
         "priority": priority,
         "wait_for_node": arguments.seconds(wait),
     }
 
 
+def _options(option: list[str] | None, streams: str | None) -> list[str]:
+    return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
+
+
 def _rewritten(
-    option: list[str] | None, fix: list[str] | None, allow: list[str] | None, kind: str
+    option: list[str], fix: list[str] | None, allow: list[str] | None, kind: str
 ) -> tuple[dict[str, JsonValue], JsonValue]:
     """Return the options by stage and the precision, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
-    given = arguments.options(option or [])
+    given = arguments.options(option)
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
     if kind == AUTO:

@@ -50,6 +50,12 @@ Options = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
+Streams = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBERS", help="Also measure with so many runs at a time: 1,2,4; see reports."
+    ),
+]
 Trtexec = Annotated[
     list[str] | None,
     typer.Option(

@@ -9,6 +9,7 @@ from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
 from enginefarm.counted import counted
 from enginefarm.plan_views import PlannedJob, PlanView
+from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     BuildPage,
     BuildView,
@@ -17,7 +18,6 @@ from enginefarm.views import (
     ModelView,
     NodeView,
     TargetAvailability,
-    TrustKey,
 )
 
 

@@ -29,6 +29,7 @@ class Trtexec:
 
     profiles: list[dict[str, dict[str, list[int]]]] = field(default_factory=list)
     compile: Options = field(default_factory=dict)
+    benchmark: Options = field(default_factory=dict)
 
 
 def _number(option: str) -> Callable[[str], Options]:
@@ -109,7 +110,10 @@ _BARE: dict[str, Options] = {
     "versionCompatible": {"version_compatible": True},
 }
 _PROFILED = {*_SHAPES, "profile", "shapes"}
-KNOWN = {*_VALUED, *_BARE, *_PROFILED, "sparsity"}
+_MEASURED: dict[str, Callable[[str], Options]] = {
+    "infStreams": lambda value: {"streams": [int(value)]},
+}
+KNOWN = {*_VALUED, *_BARE, *_PROFILED, *_MEASURED, "sparsity"}
 """Every flag that is taken; some of them say what the farm does in any case."""
 
 
@@ -132,7 +136,10 @@ def read(texts: Iterable[str]) -> Trtexec:
                 f"--trtexec gives --{name} twice.", code="named_twice", fix="Keep one of them."
             )
         seen.add(name)
-        asked.compile |= _options(name, value if equals else None, word)
+        if name in _MEASURED:
+            asked.benchmark |= _measured(name, value, word)
+        else:
+            asked.compile |= _options(name, value if equals else None, word)
     asked.profiles = shapes.whole()
     return asked
 
@@ -145,20 +152,23 @@ def added(asked: dict[str, JsonValue], texts: Iterable[str]) -> dict[str, JsonVa
     """
     told = read(texts)
     options = asked["options"]
-    given = options.get("compile", {}) if isinstance(options, dict) else {}
-    if not isinstance(options, dict) or not isinstance(given, dict):
+    if not isinstance(options, dict):
         return asked
-    twice = sorted(set(given) & set(told.compile))
+    both, twice = dict(options), list[str]()
+    for stage, more in (("compile", told.compile), ("benchmark", told.benchmark)):
+        given = options.get(stage, {})
+        if more and isinstance(given, dict):
+            both[stage] = given | more
+            twice += [f"options.{stage}.{name}" for name in sorted(set(given) & set(more))]
     if twice or (told.profiles and asked["profiles"]):
-        what = f"options.compile.{twice[0]}" if twice else "The profiles"
+        what = twice[0] if twice else "The profiles"
         raise InvalidRequest(
             f"{what} {'is' if twice else 'are'} given twice: also by --trtexec.",
             code="named_twice",
             fix="Keep one of them.",
         )
     profiles: list[JsonValue] = [_plain(row) for row in told.profiles]
-    both: Options = {"compile": given | told.compile} if told.compile else {}
-    return asked | {"profiles": profiles or asked["profiles"], "options": options | both}
+    return asked | {"profiles": profiles or asked["profiles"], "options": both}
 
 
 def _plain(profile: dict[str, dict[str, list[int]]]) -> JsonValue:
@@ -210,6 +220,14 @@ def _options(name: str, value: str | None, word: str) -> Options:
             raise ValueError(word)
         return _SPARSITY[value] if name == "sparsity" else _VALUED[name](value)
     except (ValueError, KeyError, IndexError) as error:
+        raise _unreadable(word) from error
+
+
+def _measured(name: str, value: str, word: str) -> Options:
+    """Read a flag that says how an engine is measured."""
+    try:
+        return _MEASURED[name](value)
+    except ValueError as error:
         raise _unreadable(word) from error
 
 

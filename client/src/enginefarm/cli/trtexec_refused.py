@@ -47,7 +47,7 @@ _DROPPED = _of(
 _MEASURES = _of(
     "accuracyAlgorithm accuracyThreshold allocationStrategy atol avgRuns continue dryRun dumpOutput"
     " dumpOptimizationProfile dumpProfile dumpRawBindingsToFile dumpRefit duration exportOutput"
-    " exportProfile exportTimes exposeDMA idleTime includeDataTransfers infStreams iterations"
+    " exportProfile exportTimes exposeDMA idleTime includeDataTransfers iterations"
     " loadInputs loadRefOutputs noCudaGraph noDataTransfers noSpinWait percentile"
     " persistentCacheRatio refPair rtol separateProfileRun sleepTime streams threads"
     " timeDeserialize timeRefit tuneBuildRouteFile tuneBuildRoutes tuningCacheFile tuningResultFile"

@@ -18,7 +18,7 @@ from enginefarm.cli.session import connect
 from enginefarm.cli.tables import trust_table
 from enginefarm.errors import Conflict, VerificationFailed
 from enginefarm.trust import read_trust, require_sound
-from enginefarm.views import TrustView
+from enginefarm.trust_views import TrustView
 
 
 def trust(

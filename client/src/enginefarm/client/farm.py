@@ -10,11 +10,12 @@ import httpx
 from enginefarm.client.artifacts import Artifacts
 from enginefarm.client.builds import Builds
 from enginefarm.client.catalogue import Datasets, Models
+from enginefarm.client.comparisons import Comparisons
 from enginefarm.client.fleet import Fleet
 from enginefarm.client.searches import Searches
 from enginefarm.client.timing_caches import TimingCaches
 from enginefarm.client.transport import Transport
-from enginefarm.views import TrustView
+from enginefarm.trust_views import TrustView
 
 
 class FarmClient:
@@ -28,6 +29,7 @@ class FarmClient:
         self.url = self._transport.url
         self.builds = Builds(self._transport)
         self.searches = Searches(self._transport)
+        self.comparisons = Comparisons(self._transport)
         self.models = Models(self._transport)
         self.datasets = Datasets(self._transport)
         self.artifacts = Artifacts(self._transport)

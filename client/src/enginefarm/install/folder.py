@@ -19,7 +19,7 @@ from enginefarm.errors import VerificationFailed
 from enginefarm.install.files import digest_mismatch, read_small, require_file, require_size
 from enginefarm.manifest import MAX_MANIFEST_BYTES, EngineConfig, Manifest
 from enginefarm.provenance import VerifiedArtifact, verify_artifact
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 
 MANIFEST, CONFIG, PROVENANCE = "manifest.json", "config.json", "provenance.sigstore.json"
 OWN_FILES = frozenset({MANIFEST, CONFIG, PROVENANCE})

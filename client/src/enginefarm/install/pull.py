@@ -52,7 +52,7 @@ from enginefarm.manifest import (
 )
 from enginefarm.provenance import VerifiedArtifact, verify_artifact
 from enginefarm.state import ArtifactState
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 
 _STALE_S = 3600.0
 _FOLDER_MODE = 0o755

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from enginefarm.report import BuildReport, LatencyReport
 from enginefarm.report_page.markup import Markup, join, number, table, tag
+from enginefarm.report_page.plots import throughput
+from enginefarm.shapes_text import shapes_text
 from enginefarm.trust_record import TrustRecord
 
 NOT_SHOWN = frozenset({"absent", "tainted", "sm_clock", "memory_clock"})
@@ -17,6 +19,34 @@ def measuring(report: BuildReport) -> Markup:
     if not parts:
         return Markup()
     return tag("section", tag("h2", "How it was measured"), *parts)
+
+
+def streams(report: BuildReport) -> Markup:
+    """Return throughput and latency by how many run at a time, where that was measured."""
+    parts = [part for row in report.latency for part in _streams(row)]
+    return tag("section", tag("h2", "Several at a time"), *parts) if parts else Markup()
+
+
+def _streams(row: LatencyReport) -> Iterator[Markup]:
+    if not row.streams and row.streams_reason is None:
+        return
+    yield tag("h3", shapes_text(row.shapes))
+    heads = ["streams", "per second", "P50 ms", "P99", "runs", "", "doubt"]
+    rows = [
+        [
+            str(each.streams),
+            *map(number, (each.throughput_qps, each.end_to_end_ms.p50, each.end_to_end_ms.p99)),
+            number(each.end_to_end_ms.count),
+            "best" if each.best else "",
+            "; ".join(each.trust.tainted) if each.trust else "",
+        ]
+        for each in row.streams
+    ]
+    if rows:
+        curve = throughput(row.streams)
+        yield join(table(heads, rows), tag("figure", tag("figcaption", "Throughput"), curve))
+    if row.streams_reason is not None:
+        yield tag("p", row.streams_reason, class_="note")
 
 
 def _of(row: LatencyReport) -> Iterator[Markup]:

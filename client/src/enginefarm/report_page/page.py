@@ -9,7 +9,7 @@ from enginefarm.report import BuildReport
 from enginefarm.report_page import precision, sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
-from enginefarm.report_page.measuring import measuring
+from enginefarm.report_page.measuring import measuring, streams
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -42,6 +42,7 @@ def render(report: BuildReport) -> bytes:
         sections.accuracy(report),
         layers(report),
         sections.latency(report),
+        streams(report),
         measuring(report),
         sections.changes(report),
         sections.findings(report),

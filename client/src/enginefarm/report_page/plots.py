@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from enginefarm.report import Histogram, Moment, OutputAccuracy
 from enginefarm.report_page.markup import Markup, join, number, tag
+from enginefarm.streams_report import StreamsReport
 
 WIDTH, HEIGHT = 560.0, 170.0
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 12.0, 10.0, 34.0
@@ -82,6 +83,38 @@ def over_time(moments: Sequence[Moment]) -> Markup:
     ]
     frame = tag("line", x1=place(LEFT), y1=place(floor), x2=place(WIDTH - RIGHT), y2=place(floor))
     return drawing("Latency over time", HEIGHT, *lines, frame, *marks)
+
+
+def throughput(rows: Sequence[StreamsReport]) -> Markup:
+    """Return runs per second against how many run at a time; the best has a dot."""
+    inner, floor = WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM
+    shown = sorted(rows, key=lambda row: row.streams)
+    most = max(row.throughput_qps for row in shown)
+    last = max(row.streams for row in shown)
+
+    def at(row: StreamsReport) -> tuple[str, str]:
+        height = (floor - TOP) * row.throughput_qps / most
+        return place(LEFT + inner * row.streams / last), place(floor - height)
+
+    points = Markup(" ".join(",".join(at(row)) for row in shown))
+    dots = [
+        tag("circle", cx=x, cy=y, r="4", class_="mean")
+        for row in shown
+        if row.best
+        for x, y in (at(row),)
+    ]
+    marks = [
+        label(LEFT - 6, TOP + 8, number(most), "end"),
+        label(LEFT - 6, floor, "0", "end"),
+        *(
+            label(LEFT + inner * row.streams / last, floor + 14, str(row.streams), "middle")
+            for row in shown
+        ),
+        label(LEFT + inner / 2, HEIGHT - 4, "runs per second by streams; best (dot)", "middle"),
+    ]
+    frame = tag("line", x1=place(LEFT), y1=place(floor), x2=place(WIDTH - RIGHT), y2=place(floor))
+    line = tag("polyline", points=points, class_="mid")
+    return drawing("Throughput by streams", HEIGHT, line, *dots, frame, *marks)
 
 
 def errors(rows: Sequence[OutputAccuracy]) -> Markup | None:

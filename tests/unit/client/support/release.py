@@ -24,7 +24,7 @@ from enginefarm.manifest import (
     EngineConfig,
     Manifest,
 )
-from enginefarm.views import TrustKey
+from enginefarm.trust_views import TrustKey
 
 BUILDER = "https://farm.example/builders/node/v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
