@@ -87,7 +87,8 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     """
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
-    tool = newest_tool(nodes, spec.precision)
+    readers = _readers(nodes, target)
+    tool = newest_tool(readers, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
         raise not_in_this_version(target)
     if spec.precision.stage is not None and tool is None and version is not None:
@@ -105,11 +106,17 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
         )
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
-        return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, nodes))
+        return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, readers))
     reason = unmeasured_reason(nodes, target)
     _refuse_unmeasurable(spec.gates, target, reason)
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _readers(nodes: Sequence[LiveNode], target: Target) -> Sequence[LiveNode]:
+    """Return the nodes that read a target: what makes its precision needs nothing else of it."""
+    refined = target.refined
+    return [node for node in nodes if not refined or node.description.reads_refined_targets]
 
 
 def _twin(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode] | None) -> Twin | None:
