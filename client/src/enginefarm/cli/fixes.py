@@ -40,8 +40,7 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
     "comparison_by_build": ("POST /v1/comparisons", "Ask for it by «enginefarm compare A B»."),
     "comparison_not_served": (
         "set wait_for_node",
-        "Start a node that does, wait for one with --wait-for-node 10m, or hold the reports together:"
-        " enginefarm diff A B.",
+        "Start a node that does, or wait for one: --wait-for-node 10m. Or: enginefarm diff A B.",
     ),
     "dataset_expired": (
         "POST /v1/",
