@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
@@ -15,8 +16,6 @@ from enginefarm.search import SearchSpec, require_one_target
 from enginefarm.spec_errors import explain
 
 AUTO = "auto"
-Sought = tuple[Sequence[str] | None, str | None, str | None, Sequence[str] | None]
-"""What a search has to reach, may spend, prefers, and the profiles that it may try."""
 _LISTS = frozenset({"kinds", "methods", "tools", "op_types", "exclude"})
 _BUDGET_EXAMPLE = "12, 12,30m or 30m"
 _PROFILE_EXAMPLE = "small:x=1x3x160x160:1x3x320x320:2x3x320x320"
@@ -33,7 +32,7 @@ def asked_kind(text: str) -> PrecisionKind:
     return PrecisionKind(text)
 
 
-def space_asked(finer: JsonValue) -> dict[str, JsonValue]:
+def space_asked(finer: JsonValue) -> JsonValue:
     """Return the space of a search, as ``--option precision.…`` says it; lists by commas."""
     given = finer if isinstance(finer, dict) else {}
     return {
@@ -42,25 +41,37 @@ def space_asked(finer: JsonValue) -> dict[str, JsonValue]:
     }
 
 
-def searched(space: dict[str, JsonValue], sought: Sought) -> dict[str, JsonValue]:
-    """Return what a search is asked for beside its build."""
-    require, budget, prefer, profiles = sought
+@dataclass(frozen=True)
+class Wanted:
+    """What was typed of a search: its space, bounds, budget, and by what it chooses."""
+
+    space: JsonValue
+    require: Sequence[str] | None
+    budget: str | None
+    prefer: str | None
+    profiles: Sequence[str] | None
+
+
+def searched(wanted: Wanted, *, plan: bool) -> dict[str, JsonValue] | None:
+    """Return what a search is asked for beside its build; None where there is no space."""
+    space = wanted.space
+    if space is None:
+        _require_none(wanted)
+        return None
+    if plan:
+        raise InvalidRequest(
+            "A search cannot be planned.",
+            code="invalid_argument",
+            why="What it tries depends on what came of what it tried before.",
+            fix="Leave out --dry-run and --explain, or bound it with --budget.",
+        )
+    profiles = tried_profiles(wanted.profiles or [])
     return {
-        "require": gate_arguments.gates(require or [], gate_arguments.Ifs()),
-        "prefer": prefer,
-        "space": {**space, "profiles": tried_profiles(profiles or [])},
-        "budget": _budget(budget),
+        "require": gate_arguments.gates(wanted.require or [], gate_arguments.Ifs()),
+        "prefer": wanted.prefer,
+        "space": {**space, "profiles": profiles} if isinstance(space, dict) else space,
+        "budget": _budget(wanted.budget),
     }
-
-
-def not_planned() -> InvalidRequest:
-    """Return the refusal of a plan of a search."""
-    return InvalidRequest(
-        "A search cannot be planned.",
-        code="invalid_argument",
-        why="What it tries depends on what came of what it tried before.",
-        fix="Leave out --dry-run and --explain, or bound it with --budget.",
-    )
 
 
 def tried_profiles(texts: Sequence[str]) -> dict[str, JsonValue]:
@@ -77,10 +88,14 @@ def tried_profiles(texts: Sequence[str]) -> dict[str, JsonValue]:
     }
 
 
-def require_none(sought: Sought) -> None:
-    """Refuse what is for searches where none is asked for."""
-    named = zip(("--require", "--budget", "--prefer", "--try-profile"), sought, strict=True)
-    given = [name for name, value in named if value]
+def _require_none(wanted: Wanted) -> None:
+    named = {
+        "--require": wanted.require,
+        "--budget": wanted.budget,
+        "--prefer": wanted.prefer,
+        "--try-profile": wanted.profiles,
+    }
+    given = [name for name, value in named.items() if value]
     if given:
         raise InvalidRequest(
             f"{given[0]} is for searches, and none is asked for.",

@@ -20,10 +20,8 @@ from enginefarm.cli.precision_lines import precision_asked
 from enginefarm.cli.search import begin
 from enginefarm.cli.search_arguments import (
     AUTO,
-    Sought,
+    Wanted,
     asked_kind,
-    not_planned,
-    require_none,
     searched,
     space_asked,
     valid_search,
@@ -51,7 +49,6 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
-    streams: options.Streams = None,
     trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
@@ -63,7 +60,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     require: options.Required = None,
     prefer: options.Preferred = None,
     budget: options.Budget = None,
-    tries: options.TryProfiles = None,
+    measure_on: options.MeasureOn = None,
+    try_profile: options.TryProfiles = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -71,16 +69,16 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     *,
     dry_run: options.DryRun = False,
     explain: options.Explain = False,
-    idempotency_key: options.IdempotencyKey = None,
+    key: options.IdempotencyKey = None,
     watch: options.Watch = False,
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, search = _asked(option, streams, fix, allow, precision, (require, budget, prefer, tries))
+    more, space = _rewritten(option or [], fix, allow, precision, measure_on)
     asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    way = _Way(dry_run, explain, idempotency_key, watch, as_json)
-    _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
+    files, way = (model, name, evaluation, calibration), _Way(dry_run, explain, key, watch, as_json)
+    _send(ctx, asked, Wanted(space, require, budget, prefer, try_profile), files, way)
 
 
 @dataclass(frozen=True)
@@ -107,12 +105,12 @@ class _Way:
 def _send(
     ctx: typer.Context,
     asked: dict[str, JsonValue],
-    search: dict[str, JsonValue] | None,
-    files: _Files,
+    wanted: Wanted,
+    sent: tuple[str, str | None, str | None, str | None],
     way: _Way,
 ) -> None:
-    if search is not None and (way.dry_run or way.explain):
-        raise not_planned()
+    search = searched(wanted, plan=way.dry_run or way.explain)
+    files = _Files(*sent)
     _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, files.model, files.name, files.evaluation, settings_of(ctx).cache)
@@ -159,28 +157,23 @@ def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict
     }
 
 
-def _options(option: list[str] | None, streams: str | None) -> list[str]:
-    return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
-
-
-def _asked(
-    option: list[str] | None,
-    streams: str | None,
+def _rewritten(
+    option: list[str],
     fix: list[str] | None,
     allow: list[str] | None,
     kind: str,
-    sought: Sought,
-) -> tuple[dict[str, JsonValue], dict[str, JsonValue] | None]:
-    """Return the options by stage and the precision, and a search if one is asked for.
+    skus: list[str] | None,
+) -> tuple[dict[str, JsonValue], JsonValue]:
+    """Return options by stage, precision and SKUs, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
-    given = arguments.options(_options(option, streams))
+    given = arguments.options(option)
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
+    rewritten["measure_on"] = list[JsonValue](skus or [])
     if kind == AUTO:
-        return rewritten, searched(space_asked(finer), sought)
-    require_none(sought)
+        return rewritten, space_asked(finer)
     return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None
 
 
