@@ -39,7 +39,7 @@ from enginefarm.views import (
 )
 from storage import models as rows
 from storage.builds import kind_of
-from tasks.chains import engine_jobs, standing
+from tasks.chains import standing, telling
 from tasks.lifecycle import target_state
 from tasks.results import findings_of, repairs_left_of, repairs_of
 
@@ -134,7 +134,7 @@ def _summary(row: rows.Build, jobs: Sequence[rows.Job], around: Around) -> dict[
 
 def _target(build: rows.Build, name: str, jobs: Sequence[rows.Job], around: Around) -> TargetView:
     every = sorted(jobs, key=lambda each: each.position)
-    ordered = engine_jobs(every)
+    ordered = telling(every)
     found = (around.artifacts.get(artifact_of(each) or "") for each in ordered)
     made = next((row for row in found if row is not None), None)
     failed = next((each for each in ordered if each.failure is not None), None)
@@ -165,6 +165,7 @@ def job(row: rows.Job, around: Around) -> JobView:
         id=row.id,
         stage=Stage(row.stage),
         twin=row.twin,
+        sku=row.sku,
         target=Target.parse(row.target),
         state=row.state,
         attempt=row.attempt,
@@ -180,9 +181,7 @@ def job(row: rows.Job, around: Around) -> JobView:
         queued_at=row.queued_at,
         started_at=row.started_at,
         finished_at=row.finished_at,
-        outputs=[
-            FileView.model_validate(output) for output in (row.result or {}).get("outputs", [])
-        ],
+        outputs=[FileView.model_validate(it) for it in (row.result or {}).get("outputs", [])],
         outputs_expired_at=row.result_expired_at,
         repairs=repairs_of(row.result),
         repairs_left=repairs_left_of(row.result),

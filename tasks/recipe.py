@@ -51,6 +51,10 @@ class Made:
     twin: dict[str, Any] | None = None
     """The engine that this one is measured against."""
     twin_key: str | None = None
+    sku: str | None = None
+    """The one to measure on, if one is named."""
+    sku_keys: dict[str, str | None] | None = None
+    """The key of each SKU's measurement; None of one where the engine was not measured."""
 
 
 def key_of(recipe: dict[str, Any]) -> str:
@@ -154,6 +158,8 @@ def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
     )
     if made.twin is not None:
         judged |= {"twin": made.twin, "beside_rules": BESIDE_RULES}
+    if made.sku is not None:
+        judged |= {"sku": made.sku}
     return (
         _on_purpose(spec)
         | judged
@@ -179,6 +185,7 @@ def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
         "repair_key": made.repair_key,
         "precision_key": made.precision_key,
         "twin_key": made.twin_key,
+        "sku_keys": made.sku_keys,
         "verdict": None if spec.precision.stage is None else _verdict(spec.precision),
     }
     return {name: key for name, key in before.items() if key is not None} | {

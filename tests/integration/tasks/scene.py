@@ -19,6 +19,7 @@ from storage.database import now
 from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Node, Outbox
 from storage.objects import S3Objects
 from storage.signing import StatementSigner
+from tasks.chains import engine_jobs
 from tasks.farm import Farm
 from tasks.publish import publish_due
 from tasks.routing import NODE_STAGES
@@ -88,8 +89,14 @@ class Scene:
     def jobs(self, build_id: str, target: str = CPU) -> dict[Stage, Job]:
         with self.farm.database.transaction() as session:
             rows = jobs.of_build(session, self.tenant_id, build_id)
-        mine = [row for row in rows if row.target == target and row.twin is None]
+        mine = [row for row in engine_jobs(rows) if row.target == target]
         return {Stage(row.stage): row for row in mine}
+
+    def on_skus(self, build_id: str, target: str) -> dict[str, Job]:
+        """Return the jobs that measure a target's engine, by SKU."""
+        with self.farm.database.transaction() as session:
+            rows = jobs.of_build(session, self.tenant_id, build_id)
+        return {row.sku: row for row in rows if row.target == target and row.sku is not None}
 
     def twin(self, build_id: str, target: str = CPU) -> dict[Stage, Job]:
         """Return the jobs that build the twin of a target's engine."""

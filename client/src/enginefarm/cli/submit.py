@@ -27,6 +27,7 @@ from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
 from enginefarm.gate import Tainted, Unmeasured
 from enginefarm.plan_views import PlannedTarget
+from enginefarm.search import Prefer
 from enginefarm.spec import BuildSpec
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
@@ -54,6 +55,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     require: options.Required = None,
     prefer: options.Preferred = None,
     budget: options.Budget = None,
+    measure_on: options.MeasureOn = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -66,12 +68,15 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, space = _rewritten(_options(option, streams), fix, allow, precision)
-    search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
+    more, space = _rewritten(_options(option, streams), fix, allow, precision, measure_on)
     asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
     way = _Way(dry_run, explain, idempotency_key, watch, as_json)
-    _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
+    _send(ctx, asked, (space, require, budget, prefer), (model, name, evaluation, calibration), way)
+
+
+_Wanted = tuple[JsonValue, list[str] | None, str | None, Prefer | None]
+"""Of a search: its space, what it has to reach, its budget, and by what it chooses."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +103,13 @@ class _Way:
 def _send(
     ctx: typer.Context,
     asked: dict[str, JsonValue],
-    search: dict[str, JsonValue] | None,
-    files: _Files,
+    wanted: _Wanted,
+    sent: tuple[str, str | None, str | None, str | None],
     way: _Way,
 ) -> None:
+    space, require, budget, prefer = wanted
+    search = searched(space, require or [], budget, prefer, plan=way.dry_run or way.explain)
+    files = _Files(*sent)
     _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, files.model, files.name, files.evaluation, settings_of(ctx).cache)
@@ -153,15 +161,20 @@ def _options(option: list[str] | None, streams: str | None) -> list[str]:
 
 
 def _rewritten(
-    option: list[str], fix: list[str] | None, allow: list[str] | None, kind: str
+    option: list[str],
+    fix: list[str] | None,
+    allow: list[str] | None,
+    kind: str,
+    skus: list[str] | None,
 ) -> tuple[dict[str, JsonValue], JsonValue]:
-    """Return the options by stage and the precision, and the space of a search if one is asked for.
+    """Return options by stage, precision and SKUs, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
     given = arguments.options(option)
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
+    rewritten["measure_on"] = list[JsonValue](skus or [])
     if kind == AUTO:
         return rewritten, space_asked(finer)
     return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None

@@ -125,6 +125,14 @@ Calibration = Annotated[
         metavar="FILE|DIGEST", help="An .npz file to take ranges from, or a dataset's digest."
     ),
 ]
+MeasureOn = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="SKU|every",
+        help="Measure the one engine on each SKU of its architecture that is named: l4, "
+        f"geforce-rtx-4090; every: on all that live nodes have. {_MANY}",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Seed of made-up inputs.")]
 Name = Annotated[str | None, typer.Option(metavar="NAME", help="Name to show for the model.")]
 Priority = Annotated[int, typer.Option(min=0, max=9, metavar="0-9", help="0 is the most urgent.")]
