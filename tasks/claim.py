@@ -85,6 +85,7 @@ def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) ->
         served=served_targets(live_nodes(session)) if job.stage == Stage.CHECK else None,
         measured=measured_for(session, build, job),
         timing_cache=timing_caches.offer(session, farm, job, node),
+        sku=job.sku,
         most_memory_bytes=max(rooms_now(session, Stage.COMPILE, job), default=None),
     )
 
@@ -122,7 +123,7 @@ def _can(node: Node, job: Job) -> bool:
     if is_comparison(job.recipe) and not description.compares:
         return False
     stage, target = Stage(job.stage), Target.parse(job.target)
-    return serves(description, stage, target, job.backend_version, tool_of(job.recipe))
+    return serves(description, stage, target, job.backend_version, tool_of(job.recipe), job.sku)
 
 
 def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputFile]:

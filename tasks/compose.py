@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from enginefarm import __version__
 from enginefarm.digest import canonical_json, digest_of
-from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
 from enginefarm.manifest import (
     CONFIG_TYPE,
@@ -35,13 +34,15 @@ from enginefarm.report import (
 )
 from enginefarm.report_page import render
 from enginefarm.spec import BuildSpec, RepairMode
-from enginefarm.state import PRECISION_STAGES, Blame, Stage
+from enginefarm.state import PRECISION_STAGES, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
+from tasks import portability
+from tasks.artifact_files import cache_files, cache_report, engine_file, layer_files
 from tasks.beside import judged
 from tasks.engine_config import config_of
-from tasks.gates import Named, describe
-from tasks.results import engine_of, findings_of, layers_of, model_of
+from tasks.gates import Named, applying, describe
+from tasks.results import findings_of, model_of
 from tasks.statement import Facts
 
 REPORT_NAME, PAGE_NAME = "report.json", "report.html"
@@ -80,28 +81,50 @@ def compose(
     stages: Mapping[Stage, Job],
     named: Named,
     twin: Mapping[Stage, Job] | None = None,
+    skus: Sequence[Job] = (),
 ) -> Composed:
     """Return the artifact that a target's finished stages make.
 
     ``named`` has the reports of the artifacts that gates hold it against; ``twin`` the stages of
-    the engine that it is measured against.
+    the engine that it is measured against; ``skus`` the benchmark of each SKU, if any were named.
     """
     compiled = stages[Stage.COMPILE]
-    report = judged(build, stages, twin or {}, _report(build, stages), named)
-    engine = _engine(compiled)
+    report = _judged(build, stages, named, twin or {}, skus)
+    engine = engine_file(compiled)
     config = config_of(build, model, stages, engine.name, report)
     made = [
         _file(CONFIG_TYPE, canonical_json(config)),
         _file(REPORT_TYPE, canonical_json(report.model_dump(mode="json")), REPORT_NAME),
         _file(PAGE_TYPE, render(report), PAGE_NAME),
     ]
+    caches = cache_files([row for row in (*skus, stages.get(Stage.BENCHMARK)) if row is not None])
     manifest = Manifest.of(
         made[0][0],
-        [engine, *_layers(compiled), *(row for row, _ in made[1:])],
+        [engine, *layer_files(compiled), *caches, *(row for row, _ in made[1:])],
         _annotations(report),
     )
     unmet = [verdict for verdict in report.gates if not verdict.met]
     return Composed(manifest, made, report, unmet)
+
+
+def _judged(
+    build: Build,
+    stages: Mapping[Stage, Job],
+    named: Named,
+    twin: Mapping[Stage, Job],
+    skus: Sequence[Job],
+) -> BuildReport:
+    def judge(job: Job | None, why: str | None, named: Named) -> BuildReport:
+        its = stages if job is None else {**stages, Stage.BENCHMARK: job}
+        report = _report(build, its)
+        report = report if why is None else report.model_copy(update={"reason": why})
+        return judged(build, its, twin, report, named)
+
+    if not skus:
+        return judge(None, None, named)
+    each = portability.on_each(skus, named, judge)
+    gates = applying(BuildSpec.model_validate(build.spec).gates, next(iter(each.values())))
+    return portability.together(each, gates, _machine(stages[Stage.COMPILE].result or {}))
 
 
 def _file(media_type: str, data: bytes, name: str | None = None) -> tuple[Descriptor, bytes]:
@@ -117,12 +140,10 @@ def facts_of(
     origin: Job,
     builder_id: str,
     timing_cache: str | None = None,
+    skus: Sequence[Job] = (),
 ) -> Facts:
-    """Return what the control plane knows of how an artifact was made.
-
-    ``origin`` is the job that really compiled the engine: of an earlier build if the cache had it.
-    """
-    compiled, measured = stages[Stage.COMPILE], stages.get(Stage.BENCHMARK)
+    """Return what is known of how an artifact was made; ``origin`` really compiled its engine."""
+    compiled, measured = stages[Stage.COMPILE], _measured(stages, skus)
     spec = BuildSpec.model_validate(build.spec)
     target = Target.parse(compiled.target)
     applied, _ = _repair(stages.get(Stage.REPAIR))
@@ -148,7 +169,14 @@ def facts_of(
         timing_cache=timing_cache,
         worker=(compiled.result or {}).get("machine"),
         evaluation=spec.evaluation if measured is not None else None,
+        measure_on=[row.sku or "" for row in skus],
     )
+
+
+def _measured(stages: Mapping[Stage, Job], skus: Sequence[Job]) -> Job | None:
+    """Return a job that has measured the engine; how it did is the same on every SKU."""
+    done = (row for row in skus if row.state is JobState.SUCCEEDED)
+    return stages.get(Stage.BENCHMARK) or next(done, None)
 
 
 def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
@@ -182,6 +210,7 @@ def _report(build: Build, stages: Mapping[Stage, Job]) -> BuildReport:
         accuracy=AccuracyReport.model_validate(accuracy) if accuracy is not None else None,
         accuracy_reason=found.get("accuracy_reason") if accuracy is None else None,
         measure_machine=_machine(ran),
+        runtime_cache=cache_report(ran),
         versions=versions
         | its_versions
         | built["facts"].get("versions", {})
@@ -250,24 +279,3 @@ def _built_model(stages: Mapping[Stage, Job]) -> dict[str, Any] | None:
 def _machine(result: dict[str, Any]) -> Machine | None:
     machine = result.get("machine")
     return Machine.model_validate(machine) if machine is not None else None
-
-
-def _engine(compiled: Job) -> Descriptor:
-    row = engine_of(compiled.result)
-    if row is None:
-        raise JobFailed("There is no engine to publish.", blame=Blame.FARM, code="engine_missing")
-    return _layer(row)
-
-
-def _layers(compiled: Job) -> list[Descriptor]:
-    row = layers_of(compiled.result)
-    return [] if row is None else [_layer(row)]
-
-
-def _layer(row: Mapping[str, Any]) -> Descriptor:
-    return Descriptor(
-        media_type=row["media_type"],
-        digest=row["digest"],
-        size=row["size"],
-        annotations={TITLE: row["name"]},
-    )

@@ -5,12 +5,14 @@ The caller holds the tenant's lock.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from enginefarm.errors import Failure
 from enginefarm.state import Blame, BuildState, JobState
 from storage import builds, jobs
 from storage.database import Session
 from storage.models import Build, Job
-from tasks.chains import is_past
+from tasks.chains import all_measured, is_past, none_measured, sku_jobs
 from tasks.moves import move, roll_up
 from tasks.release import leave_twin, release
 
@@ -18,7 +20,9 @@ from tasks.release import leave_twin, release
 def conclude(session: Session, build: Build, job: Job) -> set[str]:
     """Carry on after ``job`` has ended; return the builds whose watchers should be woken."""
     touched = {build.id}
-    if is_past(job):
+    if job.sku is not None:
+        _after_sku(session, build, job)
+    elif is_past(job):
         _go_on(session, build, job)
     else:
         _end_later(session, build, job)
@@ -36,6 +40,16 @@ def _go_on(session: Session, build: Build, job: Job) -> None:
         after = [row for row in after if not is_past(row)]
     if after and after[0].state is JobState.WAITING and build.state is not BuildState.CANCELLED:
         release(session, build, after[0])
+
+
+def _after_sku(session: Session, build: Build, job: Job) -> None:
+    """Go on once the engine was measured on all its SKUs that are still to be had, if on any."""
+    every = jobs.of_build(session, build.tenant_id, build.id)
+    its_jobs = [row for row in every if row.target == job.target]
+    if none_measured(its_jobs):
+        _end_later(session, build, job)
+    elif all_measured(its_jobs):
+        _go_on(session, build, max(sku_jobs(its_jobs), key=attrgetter("position")))
 
 
 def _later(session: Session, build: Build, job: Job) -> list[Job]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from celery import Celery
 from kombu.exceptions import OperationalError
+from sqlalchemy import Row
 
 from enginefarm.errors import Unavailable
 from enginefarm.state import PRECISION_STAGES, Stage
@@ -25,6 +27,8 @@ from tasks.routing import needs_node_alone, serves
 from tasks.schedule import Announced, Seat, Share, Spent, Use, Wish, choose
 
 _log = structlog.get_logger()
+_Asked = tuple[str, str, str | None, str | None]
+"""Of a job: its stage, target, version and SKU."""
 
 
 def dispatch(farm: Farm, app: Celery) -> int:
@@ -73,15 +77,13 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
             bumped=row.bumped,
             alone=needs_node_alone(row.stage),
             memory_bytes=row.memory_bytes,
-            nodes=able.of(row.stage, row.target, row.version),
+            nodes=able.of(row),
         )
         for row in rows
     ]
     since = now() - timedelta(seconds=policy.ring_again_s)
     announced = [
-        Announced(
-            row.queue, needs_node_alone(row.stage), able.of(row.stage, row.target, row.version)
-        )
+        Announced(row.queue, needs_node_alone(row.stage), able.of(row))
         for row in backlog.announced(session, since)
     ]
     use = _use(session, {wish.tenant for wish in wishes}, policy)
@@ -89,23 +91,26 @@ def _choose(session: Session, policy: Policy) -> Sequence[Wish]:
 
 
 class _Able:
-    """Which nodes can do a stage of a target that names more than its queue does."""
+    """Which nodes can do a job that names more than its queue does."""
 
     def __init__(self, session: Session) -> None:
         self._nodes = {row.id: description_of(row) for row in nodes.live(session)}
-        self._known: dict[tuple[str, str, str | None], frozenset[str] | None] = {}
+        self._known: dict[_Asked, frozenset[str] | None] = {}
 
-    def of(self, stage: str, text: str, version: str | None) -> frozenset[str] | None:
-        asked = (stage, text, version)
+    def of(self, row: Row[Any]) -> frozenset[str] | None:
+        asked = (row.stage, row.target, row.version, row.sku)
         if asked not in self._known:
-            self._known[asked] = self._find(Stage(stage), Target.parse(text), version)
+            self._known[asked] = self._find(*asked)
         return self._known[asked]
 
-    def _find(self, stage: Stage, target: Target, version: str | None) -> frozenset[str] | None:
-        if not target.refined or stage in PRECISION_STAGES:
+    def _find(
+        self, stage: str, text: str, version: str | None, sku: str | None
+    ) -> frozenset[str] | None:
+        target = Target.parse(text)
+        if not (target.refined or sku) or stage in PRECISION_STAGES:
             return None
-        able = (id_ for id_, told in self._nodes.items() if serves(told, stage, target, version))
-        return frozenset(able)
+        asked = (Stage(stage), target, version, None, sku)
+        return frozenset(id_ for id_, told in self._nodes.items() if serves(told, *asked))
 
 
 def _seats(session: Session) -> list[Seat]:

@@ -15,6 +15,7 @@ from enginefarm.state import PRECISION_STAGES, Stage
 from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
+from tasks.comparing.recipe import is_comparison
 from tasks.measured import known_peaks, require_room
 from tasks.memory import Known, room_of
 from tasks.plan import LiveNode, TargetPlan, able, queue_now
@@ -44,6 +45,7 @@ class Explainer:
     _done: dict[Stage, Done] | None = field(default_factory=dict)
     _its_twin: Explainer | None = None
     _findings: list[Finding] | None = None
+    _skus: dict[str, str | None] = field(default_factory=dict)
 
     def target(self) -> PlannedTarget:
         """Return what would happen to each stage."""
@@ -52,15 +54,15 @@ class Explainer:
             backend_version=self.plan.version,
             measured=self.plan.measured,
             reason=self.plan.reason,
-            jobs=[self._step(stage, twin) for stage, twin in self.plan.steps],
+            jobs=[self._step(*step) for step in self.plan.steps],
             findings=self._findings,
         )
 
-    def _step(self, stage: Stage, twin: PrecisionKind | None) -> PlannedJob:
+    def _step(self, stage: Stage, twin: PrecisionKind | None, sku: str | None) -> PlannedJob:
         if twin is None:
-            if self._is_twin_unknown:
+            if self._is_twin_unknown or (stage is Stage.PUBLISH and self._unmeasured):
                 self._done = None
-            return self._stage(stage)
+            return self._stage(stage, sku)
         if self._its_twin is None:
             asked = spec_of(self.spec, twin)
             self._its_twin = replace(self, spec=asked, twin=twin, _done={}, _findings=None)
@@ -75,18 +77,24 @@ class Explainer:
         done = None if self._its_twin is None else self._its_twin._done  # noqa: SLF001
         return (done or {}).get(Stage.COMPILE)
 
-    def _stage(self, stage: Stage) -> PlannedJob:
+    @property
+    def _unmeasured(self) -> bool:
+        """Whether what is published depends on a SKU's measurement that is not made yet."""
+        return None in self._skus.values()
+
+    def _stage(self, stage: Stage, sku: str | None = None) -> PlannedJob:
         control = stage is Stage.PUBLISH
         target, version = self.plan.target, self.plan.version_of(stage, self.twin)
-        queue = None if control else queue_now(self.live, stage, target, version)
-        nodes = [] if control or version is None else self._able(stage, version)
+        queue = None if control else queue_now(self.live, stage, target, version, sku)
+        nodes = [] if control or version is None else self._able(stage, version, sku)
         if version is None or self._done is None:
             # The key of a later stage exists only once the model and the engine do.
             outcome = "wait" if version is None else "build"
             told = {"stage": stage, "queue": queue, "outcome": outcome, "nodes": nodes}
-            return PlannedJob(key=None, twin=self.twin, **told)
+            return PlannedJob(key=None, twin=self.twin, sku=sku, **told)
         files = {"digest": self.model.digest, "files": self.model.files}
         made = made_of(self._done, self._built_twin())
+        made = replace(made, sku=sku, sku_keys=self._skus or None)
         recipe = recipe_for(stage, self.spec, target, version, files, made)
         key = key_of(recipe)
         known = jobs.succeeded_with_key(self.session, self.tenant_id, key)
@@ -95,16 +103,14 @@ class Explainer:
             self._look_at_check(key)
         if known is not None and stage in PRECISION_STAGES and self.spec.precision.calibration:
             self.data = _of_data(known.result or {})
-        if known is not None:
-            self._done[stage] = Done(key, known.result or {})
-        elif stage is not Stage.CHECK:
-            self._done = None
+        self._go_on(stage, sku, key, known)
         memory = None if control or leader is not None else self._memory(stage)
         if memory is not None and nodes:
             nodes = self._with_memory(stage, memory)
         return PlannedJob(
             stage=stage,
             twin=self.twin,
+            sku=sku,
             key=key,
             queue=queue,
             outcome=_outcome(known, leader, waits=not control and not nodes),
@@ -115,9 +121,18 @@ class Explainer:
             miss=self._miss(stage, recipe) if self.explain and leader is None else None,
         )
 
-    def _able(self, stage: Stage, version: str) -> list[str]:
+    def _go_on(self, stage: Stage, sku: str | None, key: str, known: Job | None) -> None:
+        """Remember what the next stages rest on, or that it is not there yet."""
+        if sku is not None:
+            self._skus[sku] = None if known is None else key
+        elif known is not None and self._done is not None:
+            self._done[stage] = Done(key, known.result or {})
+        elif stage is not Stage.CHECK:
+            self._done = None
+
+    def _able(self, stage: Stage, version: str, sku: str | None) -> list[str]:
         tool = self.spec.precision.maker
-        return able(self.live, stage, self.plan.target, version, tool)
+        return able(self.live, stage, self.plan.target, version, tool, sku)
 
     def _look_at_check(self, key: str) -> None:
         found = overview.newest_check(self.session, self.tenant_id, key)
@@ -140,6 +155,7 @@ class Explainer:
     def _miss(self, stage: Stage, recipe: dict[str, Any]) -> MissView:
         target = str(self.plan.target)
         near = jobs.nearest_recipe(self.session, self.tenant_id, stage, target, self.spec.model)
+        near = [row for row in near if not is_comparison(row.recipe)]
         best = min(near, key=lambda row: len(differences(recipe, row.recipe or {})), default=None)
         if best is None:
             return MissView(nearest_key=None, nearest_job=None, differences=[])

@@ -26,8 +26,8 @@ from tasks.messages import (
 )
 from tasks.moves import locked, move
 from tasks.release import enqueue
-from tasks.results import check_storable
 from tasks.sent import clear, log_of
+from tasks.storable import check_storable
 
 _log = structlog.get_logger()
 _MOST_FAILURE_BYTES = 1 << 20

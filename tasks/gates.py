@@ -37,6 +37,11 @@ def applying(gates: Sequence[Gate], report: BuildReport) -> list[Gate]:
     return [gate for gate in gates if gate.target is None or gate.target == report.target]
 
 
+def judged_at_compile(gate: Gate) -> bool:
+    """Tell whether a gate looks at what is the same on every device."""
+    return gate.metric is Metric.ENGINE_BYTES or gate.metric.of_model_file
+
+
 def describe(gate: Gate) -> str:
     """Return a gate in the words of the command line: ``cosine >= 0.999``."""
     bounds = []

@@ -26,7 +26,7 @@ Sizes = list[dict[str, list[int]]]
 """The largest shape of each input, profile by profile."""
 _NO_MATTER = {
     *("targets", "profiles", "gates", "seed", "priority", "labels", "wait_for_node", "limits"),
-    "until",
+    *("until", "measure_on"),
 }
 _OF_MEASURING = {"evaluation"}
 _OF_VERDICTS = {"min_cosine", "on_slower"}

@@ -165,6 +165,8 @@ class Assignment(_Reply):
     most_memory_bytes: Whole | None = None
     """What the live node with most memory gives a job that compiles for the target."""
     timing_cache: TimingOffer | None = None
+    sku: str | None = None
+    """For a benchmark: the SKU to measure on; absent: any device that fits."""
 
 
 class ClaimReply(_Reply):

@@ -86,6 +86,8 @@ def _told(job: Job) -> dict[str, Any]:
     }
     if job.twin:
         told["twin"] = job.twin
+    if job.sku:
+        told["sku"] = job.sku
     if job.note:
         told["note"] = job.note
     if job.failure:

@@ -17,7 +17,16 @@ from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
-from tasks.routing import APART, PRECISION_TOOL, measured_arch, queue_for, serves, skus_of
+from tasks.routing import (
+    APART,
+    PRECISION_TOOL,
+    arch_of_sku,
+    measured_arch,
+    queue_for,
+    serves,
+    skus_of,
+)
+from tasks.steps import Step, steps_of
 from tasks.twin import Twin, twin_kind
 from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
 
@@ -41,7 +50,8 @@ class TargetPlan:
     ``version`` is None while no live node serves the target: then all stages are planned, and
     planned again when a node has come. ``tool_version`` is that of the tool that writes the model
     in the precision that is asked for. ``reason`` says why nothing is measured. ``twin`` is what
-    the engine is measured against, where it is in another precision.
+    the engine is measured against, where it is in another precision. ``skus`` are those that it is
+    measured on, if any are named.
     """
 
     target: Target
@@ -51,17 +61,12 @@ class TargetPlan:
     reason: str | None
     tool_version: str | None = None
     twin: Twin | None = None
+    skus: tuple[str, ...] = ()
 
     @property
-    def steps(self) -> list[tuple[Stage, PrecisionKind | None]]:
-        """Every stage in its order, and whether it is one of the twin, and in which precision."""
-        steps: list[tuple[Stage, PrecisionKind | None]] = []
-        for stage in self.stages:
-            if stage is Stage.BENCHMARK and self.twin is not None:
-                wanted = [row for row in self.twin.stages if row in {*self.stages, Stage.CAST}]
-                steps += [(row, self.twin.kind) for row in wanted]
-            steps.append((stage, None))
-        return steps
+    def steps(self) -> list[Step]:
+        """Every stage in its order: those of the twin before the benchmark, one for each SKU."""
+        return steps_of(self.stages, self.twin, self.skus)
 
     def version_of(self, stage: Stage, twin: PrecisionKind | None = None) -> str | None:
         """Return the version that a stage's key names."""
@@ -177,9 +182,11 @@ def able(
     target: Target,
     version: str | None,
     tool: PrecisionTool | None = None,
+    sku: str | None = None,
 ) -> list[str]:
-    """Return the names of the nodes that can do a stage for a target."""
-    return [node.name for node in nodes if serves(node.description, stage, target, version, tool)]
+    """Return the names of the nodes that can do a stage for a target, on a SKU if one is named."""
+    asked = (stage, target, version, tool, sku)
+    return [node.name for node in nodes if serves(node.description, *asked)]
 
 
 def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
@@ -203,10 +210,20 @@ def measures_on(nodes: Sequence[LiveNode], target: Target, version: str | None) 
     return next((arch for arch in target.archs if arch in found), None)
 
 
-def queue_now(nodes: Sequence[LiveNode], stage: Stage, target: Target, version: str | None) -> str:
+def queue_now(
+    nodes: Sequence[LiveNode],
+    stage: Stage,
+    target: Target,
+    version: str | None,
+    sku: str | None = None,
+) -> str:
     """Return the queue of a stage: of several architectures it is one that is measured now."""
-    several = stage is Stage.BENCHMARK and bool(target.beside)
-    return queue_for(stage, target, measures_on(nodes, target, version) if several else None)
+    if stage is not Stage.BENCHMARK or not target.beside:
+        return queue_for(stage, target)
+    if sku is not None:
+        found = (arch_of_sku(node.description, target, sku) for node in nodes)
+        return queue_for(stage, target, next(filter(None, found), None))
+    return queue_for(stage, target, measures_on(nodes, target, version))
 
 
 def served_targets(nodes: Sequence[LiveNode]) -> list[Target]:

@@ -22,7 +22,7 @@ from storage.database import Session, now
 from storage.models import Build, Job, Model
 from storage.signing import StatementSigner
 from tasks import lease
-from tasks.chains import engine_jobs, twin_jobs
+from tasks.chains import engine_jobs, sku_jobs, twin_jobs
 from tasks.comparing.publishing import both_of, signed
 from tasks.comparing.subjects import Both
 from tasks.compose import Composed, compose, facts_of
@@ -49,12 +49,19 @@ class _Work:
     model: Model
     stages: dict[Stage, Job]
     twin: dict[Stage, Job]
+    skus: list[Job]
     origin: Job
     attempt: int
     named: Named
     timing_cache: str | None = None
     compared: Both | None = None
     """The artifacts that it compares, where it makes none."""
+
+    @property
+    def measured(self) -> list[Job]:
+        """The jobs that have measured the engine."""
+        alone = self.stages.get(Stage.BENCHMARK)
+        return self.skus if alone is None else [alone]
 
     @property
     def job(self) -> Job:
@@ -122,6 +129,7 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         its_jobs = [row for row in every if row.target == job.target]
         stages = {Stage(row.stage): row for row in engine_jobs(its_jobs)}
         twin = {Stage(row.stage): row for row in twin_jobs(its_jobs)}
+        skus = sku_jobs(its_jobs)
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
         compiled = stages.get(Stage.COMPILE) or stages[Stage.BENCHMARK]
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
@@ -129,16 +137,16 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         use = timing_caches.use_of(session, origin.id, origin.attempt)
         timings = use.digest if use is not None else None
         compared = both_of(session, build)
-    return _Work(build, model, stages, twin, origin, job.attempt, named, timings, compared)
+    return _Work(build, model, stages, twin, skus, origin, job.attempt, named, timings, compared)
 
 
 def _make(farm: Farm, signer: StatementSigner, work: _Work) -> _Made:
     """Put together and sign what a publish job is for: an artifact, or a comparison of two."""
     if work.compared is not None:
         return signed(signer, work.build, work.stages[Stage.BENCHMARK], work.compared)
-    composed = compose(work.build, work.model, work.stages, work.named, work.twin)
+    composed = compose(work.build, work.model, work.stages, work.named, work.twin, work.skus)
     bundle = _prepare(farm, signer, work, composed)
-    return SignedArtifact(work.build, work.stages, composed, bundle)
+    return SignedArtifact(work.build, work.stages, composed, bundle, work.measured)
 
 
 def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Composed) -> bytes:
@@ -151,9 +159,8 @@ def _prepare(farm: Farm, signer: StatementSigner, work: _Work, composed: Compose
     farm.objects.put_bytes(manifest.digest, manifest.render(), MANIFEST_TYPE)
     prove_blobs(farm, [(row.digest, row.size) for row in composed.files])
     reach("publish.stored")
-    facts = facts_of(
-        work.build, work.model, work.stages, work.origin, signer.builder_id, work.timing_cache
-    )
+    rows = (work.build, work.model, work.stages, work.origin)
+    facts = facts_of(*rows, signer.builder_id, work.timing_cache, work.skus)
     return signer.sign(statement_for(manifest, facts))
 
 

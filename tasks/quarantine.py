@@ -32,7 +32,9 @@ def measures_again(report: BuildReport) -> bool:
     """
     verdict = report.precision_verdict
     beside = verdict.speed if verdict is not None and verdict.verdict is None else []
-    gates = any(row.tainted for row in report.gates)
+    skus = [] if report.portability is None else report.portability.skus
+    judged = [*report.gates, *(row for sku in skus for row in sku.gates)]
+    gates = any(row.tainted for row in judged)
     return gates or any(row.trust is not None and row.trust.tainted for row in beside)
 
 

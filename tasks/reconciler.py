@@ -173,7 +173,7 @@ def _waiting(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:
     earlier = [
         row
         for row in jobs.of_build(session, build.tenant_id, build.id)
-        if row.target == job.target and row.position < job.position
+        if row.target == job.target and row.position < job.position and row.sku is None
     ]
     if not all(map(is_past, earlier)):
         return set()

@@ -6,6 +6,7 @@ The caller holds the tenant's lock, so of two jobs with one key the second sees 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -17,7 +18,7 @@ from enginefarm.target import Target
 from storage import catalogue, jobs, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Model
-from tasks.chains import chain_of, is_past, twin_jobs
+from tasks.chains import all_measured, chain_of, is_past, none_measured, sku_jobs, twin_jobs
 from tasks.comparing.keyed import recipe_of
 from tasks.comparing.plan import plan_for, planned_version
 from tasks.fleet import live_nodes
@@ -26,13 +27,20 @@ from tasks.moves import fail, move, tell
 from tasks.plan import LiveNode, able, newest_version, queue_now, waits_for_measure
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
+from tasks.steps import Step
 from tasks.twin import spec_of
 
 
 def made_for(job: Job, its_jobs: Sequence[Job]) -> Made:
     """Return what those of a target's jobs that a job is built on have made, if they succeeded."""
     twin = _done(twin_jobs(its_jobs)).get(Stage.COMPILE) if job.twin is None else None
-    return made_of(_done(chain_of(job, its_jobs)), twin)
+    made = made_of(_done(chain_of(job, its_jobs)), twin)
+    measured = {row.sku or "": _key_of_done(row) for row in sku_jobs(its_jobs)}
+    return replace(made, sku=job.sku, sku_keys=measured or None)
+
+
+def _key_of_done(row: Job) -> str | None:
+    return row.key if row.state is JobState.SUCCEEDED else None
 
 
 def _done(rows: Sequence[Job]) -> dict[Stage, Done]:
@@ -105,6 +113,12 @@ def release_from(ground: Ground, job: Job, its_jobs: list[Job]) -> None:
     for row in its_jobs[its_jobs.index(job) :]:
         if row not in its_jobs or (row.twin is not None and row.state.terminal):
             continue  # dropped on the way: nobody can measure; or a twin that cannot be built
+        if row.sku is not None:
+            if row.state is JobState.WAITING and row.key is None:
+                _start(ground, row, its_jobs)
+            continue  # the engine is measured on all SKUs at the same time
+        if row.stage == Stage.PUBLISH and not all_measured(its_jobs):
+            return
         if row.state is not JobState.WAITING or not _start(ground, row, its_jobs):
             return
 
@@ -145,7 +159,7 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         return False
     ground.started[key] = job
     if alone:
-        queue = queue_now(ground.live, stage, target, job.backend_version)
+        queue = queue_now(ground.live, stage, target, job.backend_version, job.sku)
         enqueue(session, job, queue, attempt=1)
     return False
 
@@ -180,7 +194,7 @@ def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     if job.backend_version is not None and (
         job.stage != Stage.BENCHMARK
         or not waits_for_measure(spec, target)
-        or able(ground.live, Stage.BENCHMARK, target, job.backend_version)
+        or able(ground.live, Stage.BENCHMARK, target, job.backend_version, sku=job.sku)
     ):
         return True
     _let_wait(ground, job, f"waits for a node that can {_awaited(ground, job)}")
@@ -227,6 +241,8 @@ def _give_up(session: Session, job: Job, its_jobs: Sequence[Job], error: NotServ
     if job.twin is not None:
         leave_twin(session, job, its_jobs)
         return
+    if job.sku is not None and not none_measured(its_jobs):
+        return  # the engine is measured on others, or may be
     for row in its_jobs:
         if row.position > job.position and row.state is JobState.WAITING:
             move(session, row, JobState.CANCELLED, note=f"not run: {job.stage} {job.state}")
@@ -258,7 +274,8 @@ def _plan_again(ground: Ground, its_jobs: list[Job]) -> None:
     twin = None if planned.twin is None else planned.twin.kind
     for row in list(its_jobs):
         kind = None if row.twin is None else twin
-        if (Stage(row.stage), kind) in planned.steps and (row.twin is None or kind is not None):
+        step = Step(Stage(row.stage), kind)
+        if step in planned.steps and (row.twin is None or kind is not None):
             row.twin = kind
             row.backend_version = planned.version_of(Stage(row.stage), kind)
             row.unmeasured = planned.reason if row.stage == Stage.PUBLISH else None

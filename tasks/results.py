@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,12 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
-from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, safe_file_name
+from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, RUNTIME_CACHE_TYPE, safe_file_name
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
+from enginefarm.runtime_cache import RuntimeCacheReport, file_name
+from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from enginefarm.verdict_report import PairedRuns
@@ -24,8 +25,8 @@ from tasks.recipe import Made
 
 ENGINE_ROLE = "engine"
 LAYERS_ROLE, LAYERS_FILE = "layers", "layers.json"
+CACHE_ROLE = "runtime-cache"
 MODEL_ROLE, MODEL_FILE = "model", "model.onnx"
-_BEYOND = 1 << 64
 MODEL_ROLES = frozenset({MODEL_ROLE, "external-data"})
 RESERVED_NAMES = frozenset(
     {"manifest.json", "config.json", "report.json", "report.html", "provenance.sigstore.json"}
@@ -51,6 +52,7 @@ class _BenchmarkFacts(BaseModel):
     accuracy_reason: str | None = None
     comparison: list[PairedRuns] = []
     comparison_reason: str | None = None
+    runtime_cache: RuntimeCacheReport | None = None
     versions: dict[str, str] = {}
 
 
@@ -88,6 +90,11 @@ def engine_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
 def layers_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the file in which an engine tells of its layers, if it told anything."""
     return _output_of(result, LAYERS_ROLE)
+
+
+def runtime_cache_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the runtime cache that a benchmark has left, if it left one."""
+    return _output_of(result, CACHE_ROLE)
 
 
 def _output_of(result: dict[str, Any] | None, role: str) -> dict[str, Any] | None:
@@ -177,8 +184,10 @@ def made_of(done: Mapping[Stage, Done], twin: Done | None = None) -> Made:
     )
 
 
-def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
-    """Refuse a result that the next stages could not use.
+def check_result(
+    stage: Stage, target: Target, result: dict[str, Any], sku: str | None = None
+) -> None:
+    """Refuse a result that the next stages could not use; ``sku`` was to be measured on.
 
     Raises:
         JobFailed: the node's fault (code ``result_invalid``).
@@ -188,7 +197,9 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
         _require(len(set(names)) == len(names), "two outputs have the same name")
         reserved = RESERVED_NAMES & {name.lower() for name in names}
         _require(not reserved, f"an output is called {min(reserved, default='')}")
-        _MACHINE.validate_python(result["machine"])
+        machine = _MACHINE.validate_python(result["machine"])
+        there = sku_of(machine.device) if machine is not None else "an unknown device"
+        _require(sku in {None, there}, f"it was measured on {there} instead of {sku}")
         if stage is Stage.REPAIR:
             _check_repair(result)
         elif stage in PRECISION_STAGES:
@@ -196,10 +207,7 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
         elif stage is Stage.COMPILE:
             _check_engine(target, result)
         elif stage is Stage.BENCHMARK:
-            facts = _BenchmarkFacts.model_validate(result["facts"])
-            _require(bool(facts.latency), "no latency was measured")
-            told = facts.accuracy is not None or bool(facts.accuracy_reason)
-            _require(told, "accuracy is absent without a reason")
+            _check_benchmark(target, result, machine)
     except (KeyError, TypeError, ValueError) as error:
         raise JobFailed(
             f"What the node says of its {stage} cannot be used.",
@@ -208,32 +216,6 @@ def check_result(stage: Stage, target: Target, result: dict[str, Any]) -> None:
             why=_first_line(error),
             fix="Bring the node to the farm's version.",
         ) from error
-
-
-def check_storable(value: object) -> None:
-    """Refuse what cannot be kept or worked with: NaN, infinities, endless numbers, NUL characters.
-
-    Raises:
-        ValueError: says which it is.
-    """
-    json.dumps(value, allow_nan=False)
-    _require_kept(value)
-
-
-def _require_kept(value: object) -> None:
-    if isinstance(value, str):
-        _require("\0" not in value, "text contains a NUL character")
-        value.encode()  # refuses half of a surrogate pair
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _require_kept(key)
-            _require_kept(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            _require_kept(part)
-    elif isinstance(value, int):
-        # One beyond what a float holds would end whoever divides by it, long after it was taken.
-        _require(-_BEYOND < value < _BEYOND, "a whole number has more than 64 bits")
 
 
 def _models_in(result: dict[str, Any]) -> int:
@@ -280,6 +262,23 @@ def _check_layers(result: dict[str, Any]) -> None:
         _require(row["role"] == LAYERS_ROLE, f"a compile job makes no {row['role']}")
         _require(row["name"] == LAYERS_FILE, f"the list of layers is not called {LAYERS_FILE}")
         _require(row["media_type"] == LAYERS_TYPE, f"the list of layers is no {LAYERS_TYPE}")
+
+
+def _check_benchmark(target: Target, result: dict[str, Any], machine: Machine | None) -> None:
+    facts = _BenchmarkFacts.model_validate(result["facts"])
+    _require(bool(facts.latency), "no latency was measured")
+    told = facts.accuracy is not None or bool(facts.accuracy_reason)
+    _require(told, "accuracy is absent without a reason")
+    left, cache = result["outputs"], facts.runtime_cache
+    _require(len(left) == (cache is not None), "the files and what is told of them differ")
+    if cache is not None:
+        made, (row,) = cache.made_for, left
+        here = (machine.device, machine.driver) if machine is not None else None
+        _require(target.backend == "tensorrt-rtx", f"{target.backend} leaves no runtime cache")
+        _require((row["role"], row["media_type"]) == (CACHE_ROLE, RUNTIME_CACHE_TYPE), "no cache")
+        _require(row["name"] == file_name(made.gpu), "the runtime cache has another name")
+        _require(row["size"] == cache.size, "the runtime cache has another size")
+        _require(here == (made.gpu, made.driver), "the runtime cache is for another machine")
 
 
 def _require(holds: bool, message: str) -> None:  # noqa: FBT001 - reads as an assertion

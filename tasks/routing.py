@@ -132,6 +132,11 @@ def skus_of(node: NodeDescription, arch: str) -> set[str]:
     return {sku_of(row.name) for row in node.devices if row.arch == arch and row.fault is None}
 
 
+def arch_of_sku(node: NodeDescription, target: Target, sku: str) -> str | None:
+    """Return the architecture of a target of which a node has a SKU that is well, if any."""
+    return next((arch for arch in target.archs if sku in skus_of(node, arch)), None)
+
+
 def serves(
     node: NodeDescription,
     stage: Stage,
@@ -147,7 +152,7 @@ def serves(
     if stage not in node.stages or (target.refined and not node.reads_refined_targets):
         return False
     wanted = sku or target.sku
-    if wanted is not None and stage in ON_ITS_SKU and wanted not in skus_of(node, target.arch):
+    if wanted is not None and stage in ON_ITS_SKU and not arch_of_sku(node, target, wanted):
         return False
     return backend_for(node.backends, stage, target, version, tool) is not None
 

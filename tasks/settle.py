@@ -73,7 +73,7 @@ def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
         if is_comparison(job.recipe):
             check_compared(result)
         else:
-            check_result(Stage(job.stage), Target.parse(job.target), result)
+            check_result(Stage(job.stage), Target.parse(job.target), result, job.sku)
     except JobFailed as error:
         return error
     return None

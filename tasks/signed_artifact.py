@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from enginefarm.attestation import PREDICATE_TYPE
@@ -25,6 +25,8 @@ class SignedArtifact:
     stages: Mapping[Stage, Job]
     composed: Composed
     bundle: bytes
+    measured: Sequence[Job]
+    """The jobs that have measured the engine."""
 
     @property
     def digest(self) -> str:
@@ -42,7 +44,7 @@ class SignedArtifact:
         self._write(session, signer)
         self._end(session, job)
         if measures_again(self.composed.report):
-            for row in (self.stages[Stage.BENCHMARK], job):
+            for row in (*self.measured, job):
                 jobs.withdraw(session, row)
         return f"artifact_{self._state}"
 

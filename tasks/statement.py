@@ -44,6 +44,7 @@ class Facts:
     evaluation: str | None
     precision_recipe: dict[str, Any] | None = None
     precision_files: Sequence[dict[str, Any]] = ()
+    measure_on: Sequence[str] = ()
     timing_cache: str | None = None
     """The snapshot of timings, which are also code, that the compiler was given and took."""
 
@@ -131,7 +132,7 @@ def _definition(facts: Facts) -> dict[str, Any]:
             name: facts.benchmark_recipe[name]
             for name in ("evaluation", "evaluation_metric", "synthetic", "seed", "options")
             if name in facts.benchmark_recipe
-        }
+        } | ({"measure_on": list(facts.measure_on)} if facts.measure_on else {})
     if facts.evaluation is not None:
         dependencies.append(
             {"name": "evaluation.npz", "digest": {"sha256": hex_of(facts.evaluation)}}

@@ -11,7 +11,7 @@ from enginefarm.errors import Conflict
 from enginefarm.finding import Finding
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
-from enginefarm.profile import check_profiles
+from enginefarm.profile import check_profiles, measured_at
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.tensor import StoredArray
@@ -38,6 +38,7 @@ from tasks.named_artifacts import require_named
 from tasks.plan import TargetPlan, plan_target
 from tasks.precision_rules import check_precision
 from tasks.release import Ground, release_from
+from tasks.skus import on_skus, resolved
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ def plan(session: Session, tenant_id: str, spec: BuildSpec, *, explain: bool = F
     """Say what a submit would do: keys, hits and routing. Nothing is written."""
     model = admit(session, tenant_id, spec)
     live = live_nodes(session)
-    plans = [plan_target(spec, target, live) for target in spec.targets]
+    spec = resolved(spec, live)
+    plans = [on_skus(spec, plan_target(spec, row, live), live) for row in spec.targets]
     refuse_short(session, tenant_id, spec, plans, live)
     walks = [Explainer(session, tenant_id, spec, model, row, live, explain) for row in plans]
     targets = [walk.target() for walk in walks]
@@ -119,7 +121,8 @@ def submit(
                 same = _same(known, request, idempotency_key)
                 return Accepted(same, jobs.of_build(session, tenant_id, same.id), existed=True)
         model = admit(session, tenant_id, spec)
-        build = _new_build(tenant_id, spec, model, body)
+        spec = resolved(spec, live_nodes(session)) if spec.measure_on else spec
+        build = _new_build(tenant_id, spec, model)
         build.idempotency_key, build.request_digest = idempotency_key, request
         build.api_key_id, build.search_id = requester.api_key_id, search_id
         made = _start_all(session, policy, build, model, spec)
@@ -129,14 +132,14 @@ def submit(
     return Accepted(build, made)
 
 
-def _new_build(tenant_id: str, spec: BuildSpec, model: Model, body: dict[str, Any]) -> Build:
+def _new_build(tenant_id: str, spec: BuildSpec, model: Model) -> Build:
     return Build(
         id=new_id("bld"),
         tenant_id=tenant_id,
         state=BuildState.PENDING,
         model_digest=model.digest,
         model_name=model.name,
-        spec=body,
+        spec=spec.model_dump(mode="json"),
         priority=spec.priority,
         labels=dict(spec.labels),
         created_at=now(),
@@ -150,7 +153,8 @@ def _start_all(
     """Make the jobs of every target and start the first of each; return them all."""
     ground = Ground(session, build)
     ground.spec, ground.model, ground.asking = spec, model, True
-    plans = [plan_for(spec, target, ground.live) for target in spec.targets]
+    live = ground.live
+    plans = [on_skus(spec, plan_for(spec, row, live), live) for row in spec.targets]
     refuse_short(session, build.tenant_id, spec, plans, ground.live)
     session.add(build)
     events.add(session, build, "build", {"state": str(build.state)})
@@ -183,11 +187,14 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     inputs = with_fixed(declared, spec.options.repair.fix_inputs)
     check_spec(spec, [row.name for row in inputs], outputs)
     check_profiles(inputs, spec.profiles)
+    if spec.prepared_at:
+        check_profiles(inputs, spec.prepared_at)
     if spec.evaluation is not None:
         dataset = catalogue.get_dataset(session, tenant_id, spec.evaluation)
         arrays = [TensorView.model_validate(row) for row in dataset.arrays]
         check_against(inputs, arrays, spec.evaluation_metric)
-        for profile in spec.profiles[:1]:  # the one that a dataset is measured under
+        # A dataset is measured under the first.
+        for profile in measured_at(spec.profiles, spec.options.benchmark.shapes)[:1]:
             check_within(inputs, arrays, profile)
     require_named(session, tenant_id, spec.gates)
     check_precision(spec)
@@ -222,6 +229,7 @@ def _new_jobs(
             target=str(row.target),
             stage=str(stage),
             twin=twin,
+            sku=sku,
             position=position,
             state=JobState.WAITING,
             attempt=0,
@@ -232,7 +240,7 @@ def _new_jobs(
             unmeasured=row.reason if stage is Stage.PUBLISH else None,
             created_at=now(),
         )
-        for position, (stage, twin) in enumerate(row.steps)
+        for position, (stage, twin, sku) in enumerate(row.steps)
     ]
     session.add_all(made)
     return made

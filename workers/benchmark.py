@@ -6,11 +6,11 @@ fails on an input, the original model is asked too: if it fails as well, the inp
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from enginefarm.errors import JobFailed
+from enginefarm.profile import measured_at
 from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
@@ -19,6 +19,7 @@ from workers.gpu.taken import Taken
 from workers.measurement.beside import against_twin
 from workers.measurement.comparison import compare
 from workers.measurement.conditions import Conditions
+from workers.measurement.first_start import FirstStart
 from workers.measurement.one_shape import Loaded, latency_at, places
 from workers.measurement.request import Request as Request  # noqa: PLC0414 - it is how one is asked
 from workers.measurement.timing import Stopped
@@ -42,10 +43,10 @@ def run(
     ``device`` is the GPU that this process has taken for it, if the target has one. ``keep`` gets
     what was found of the engine before its twin is loaded.
     """
-    began = time.perf_counter()
-    engine = backend.load(request.engine, request.source.target, request.options.threads)
-    load_ms = (time.perf_counter() - began) * 1000
-    profiles: list[Profile | None] = list(request.source.profiles) or [None]
+    asked = measured_at(request.source.profiles, request.options.shapes)
+    profiles: list[Profile | None] = list(asked) or [None]
+    start = FirstStart(request, profiles[0])
+    engine, load_ms = start.opened(backend)
     latency = []
     loaded = Loaded(engine, load_ms, peak, Conditions(device))
     shapes = list(places(profiles, request.options.batches))
@@ -60,7 +61,8 @@ def run(
         if request.twin is not None:
             keep(facts)
         part = PartSink(sink, 1 - alone, alone)
-        return facts | against_twin(request, loaded, backend, profiles, part)
+        beside = against_twin(request, loaded, backend, profiles, part)
+        return facts | beside | start.with_cache(engine, backend, device)
     except Stopped:
         raise JobFailed("The benchmark was stopped.", blame=Blame.NODE, code="cancelled") from None
 

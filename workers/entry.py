@@ -34,7 +34,7 @@ from workers.gpu import caring
 from workers.gpu.need import GpuRules
 from workers.gpu.serving import without
 from workers.leaving import Leaving
-from workers.probe import probe_in_child
+from workers.probe import Probe, probe_in_child
 from workers.settings import NodeSettings
 
 log = structlog.get_logger(__name__)
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     for name, reason in found.absent.items():
         log.info("backend_absent", backend=name, reason=reason)
-    description = node.describe(found, settings.stages, settings.slots, settings.job_memory_bytes)
+    description = _described(found, settings)
     try:
         state = node.enrol(
             settings.url,
@@ -75,6 +75,11 @@ def main(arguments: Sequence[str]) -> int:
     node.save(state, settings.node_state_dir)
     clear_scratch(settings)
     return run_worker(settings, state, description)
+
+
+def _described(found: Probe, settings: NodeSettings) -> NodeDescription:
+    stages, slots, rtx = settings.stages, settings.slots, settings.measure_rtx
+    return node.describe(found, stages, slots, settings.job_memory_bytes, measure_rtx=rtx)
 
 
 def read_settings(arguments: Sequence[str]) -> NodeSettings:

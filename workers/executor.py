@@ -157,15 +157,14 @@ class _Attempt:
             return self._stopped()
         except FarmError as error:
             return _End(JobState.FAILED, failure=error.as_failure())
-        uuid = end.result.device_uuid
-        target = machine.target_on_device(self._job.stage, self._job.target, uuid)
-        return replace(end, machine=machine.describe(self._shop.devices, target, load_before, uuid))
+        found = machine.of_job(self._job, self._shop.devices, load_before, end.result.device_uuid)
+        return replace(end, machine=found)
 
     def _road(self, scratch: Path) -> offering.NodeRoad:
         job, shop, said, stop = self._job, self._shop, self._log, self._stop
         need = partial(need_of, job.stage, job.target, shop.devices, shop.gpus)
-        limits, patience = self._limits, self._patience
-        return offering.NodeRoad(shop.api, job, scratch, limits, need, said, stop, patience)
+        mine = (shop.api, job, scratch, self._limits, need)
+        return offering.NodeRoad(*mine, said, stop, self._patience)
 
     def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
         out = scratch / "out"
@@ -179,7 +178,7 @@ class _Attempt:
             out=out,
             room=room_of(self._job, devices, self._limits.memory_bytes),
             pythons=dict(self._shop.pythons),
-            device=need_of(stage, target, devices, self._shop.gpus),
+            device=need_of(stage, target, devices, self._shop.gpus, self._job.sku),
             timed=self._job.timing_cache is not None,
         )
         write_document(scratch / JOB_FILE, job)

@@ -17,7 +17,14 @@ from pydantic import BaseModel, ConfigDict
 
 from enginefarm.errors import FarmError, Unauthenticated
 from enginefarm.state import Stage
-from tasks.messages import EnrolReply, EnrolRequest, NodeBeat, NodeBeatReply, NodeDescription
+from tasks.messages import (
+    BackendDescription,
+    EnrolReply,
+    EnrolRequest,
+    NodeBeat,
+    NodeBeatReply,
+    NodeDescription,
+)
 from workers.farm_api import WorkerApi
 from workers.probe import Probe
 
@@ -40,16 +47,21 @@ class NodeState(BaseModel):
 
 
 def describe(
-    found: Probe, stages: Sequence[Stage], slots: int, job_memory_bytes: int | None = None
+    found: Probe,
+    stages: Sequence[Stage],
+    slots: int,
+    job_memory_bytes: int | None = None,
+    *,
+    measure_rtx: bool = False,
 ) -> NodeDescription:
-    """Return what the node says of itself."""
+    """Return what the node says of itself; ``measure_rtx``: it also runs TensorRT-RTX engines."""
     return NodeDescription(
         hostname=found.hostname,
         cpu=found.cpu,
         cores=found.cores,
         memory_bytes=found.memory_bytes,
         devices=found.devices,
-        backends=found.backends,
+        backends=[row if measure_rtx else _without_rtx(row) for row in found.backends],
         stages=list(stages),
         slots=slots,
         job_memory_bytes=job_memory_bytes,
@@ -57,6 +69,10 @@ def describe(
         farm_version=version("enginefarm"),
         compares=True,
     )
+
+
+def _without_rtx(row: BackendDescription) -> BackendDescription:
+    return row.model_copy(update={"measures": []}) if row.name == "tensorrt-rtx" else row
 
 
 def remembered(folder: Path) -> str | None:

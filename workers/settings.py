@@ -111,6 +111,11 @@ class NodeSettings(BaseSettings):
         description="How often a measurement on a GPU that cannot be relied on is made, before it"
         " is published as tainted.",
     )
+    measure_rtx: bool = Field(
+        default=False,
+        description="Run TensorRT-RTX engines on this node's GPUs, to measure them and to keep"
+        " their runtime caches. Off, since it was never run on such a GPU by those who wrote it.",
+    )
     job_log_bytes: Annotated[int, Field(ge=4096, le=32 * MIB)] = Field(
         default=8 * MIB, description="How much of a job's log is kept."
     )

@@ -15,8 +15,9 @@ from pydantic import TypeAdapter
 from enginefarm.compile_options import TimingReuse
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
-from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE
+from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE, RUNTIME_CACHE_TYPE
 from enginefarm.report import CompileReport
+from enginefarm.runtime_cache import file_name
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from workers import benchmark, comparing, timing
@@ -35,7 +36,7 @@ from workers.gpu.taken import Taken, taken
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
-CHECK_FILE = "check.json"
+CHECK_FILE, CACHE_FILE = "check.json", "runtime.cache"
 
 
 def run(job: ChildJob, sink: ProgressSink) -> ChildResult:
@@ -218,6 +219,7 @@ def benchmark_engine(
         engine.path,
         dataset.path if dataset else None,
         twin.path if twin else None,
+        job.out / CACHE_FILE,
     )
     told = versions(backend)
 
@@ -227,7 +229,20 @@ def benchmark_engine(
         write_document(job.out.parent / ALONE_FILE, kept)
 
     facts = benchmark.run(request, backend, sink, peak_memory_bytes, device, keep)
-    return ChildResult(facts=facts | {"versions": told})
+    found = facts | {"versions": told}
+    return ChildResult(outputs=_cache(request, facts), facts=found)
+
+
+def _cache(request: benchmark.Request, facts: dict[str, Any]) -> list[ChildOutput]:
+    told = facts.get("runtime_cache")
+    if told is None or request.cache is None:
+        return []
+    name = file_name(str(told["made_for"]["gpu"]))
+    return [
+        ChildOutput(
+            role="runtime-cache", name=name, path=request.cache, media_type=RUNTIME_CACHE_TYPE
+        )
+    ]
 
 
 def versions(backend: Backend) -> dict[str, Any]:

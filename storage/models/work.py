@@ -113,6 +113,7 @@ class Job(Base):
     target: Mapped[str]
     stage: Mapped[str] = mapped_column(String(16))
     twin: Mapped[str | None] = mapped_column(String(16))
+    sku: Mapped[str | None] = mapped_column(String(64))
     position: Mapped[int] = mapped_column(Integer)
     state: Mapped[JobState] = mapped_column(words(JobState))
     attempt: Mapped[int] = mapped_column(default=0)

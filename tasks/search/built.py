@@ -14,7 +14,7 @@ from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from storage import artifacts, builds, jobs
 from storage.database import Session
 from storage.models import Build, Candidate
-from tasks.chains import engine_jobs
+from tasks.chains import telling
 from tasks.search import outcome
 
 
@@ -29,7 +29,7 @@ def look(session: Session, spec: SearchSpec, candidate: Candidate) -> None:
 
 def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
     """Return what came of a build that is over."""
-    its_jobs = engine_jobs(jobs.of_build(session, build.tenant_id, build.id))
+    its_jobs = telling(jobs.of_build(session, build.tenant_id, build.id))
     published = next((row for row in its_jobs if row.stage == Stage.PUBLISH), None)
     digest = ((published.result if published else None) or {}).get("artifact")
     if published is not None and isinstance(digest, str):

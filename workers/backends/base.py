@@ -124,6 +124,17 @@ class RunsOnDevice(Protocol):
 
 
 @runtime_checkable
+class LeavesRuntimeCache(Protocol):
+    """What a :class:`Runner` also is whose runtime compiles kernels when it is first run."""
+
+    def runtime_cache(self) -> bytes:
+        """Return what has been compiled so far. It is code."""
+
+    def started_again(self, cache: bytes) -> Runner | None:
+        """Return the engine opened once more, with a cache; None if the runtime refuses that."""
+
+
+@runtime_checkable
 class RunsConcurrently(Protocol):
     """What a :class:`Runner` also is if several threads may run its engine at once."""
 

@@ -27,6 +27,9 @@ NAMES = {
     "pinned": "cuMemHostAlloc",
     "to_device": "cuMemcpyHtoDAsync_v2",
     "to_host": "cuMemcpyDtoHAsync_v2",
+    "allocate": "cuMemAlloc_v2",
+    "free": "cuMemFree_v2",
+    "finish": "cuStreamSynchronize",
 }
 
 
@@ -78,6 +81,20 @@ class CudaDriver:
         made = c_void_p()
         self._call("pinned", byref(made), c_size_t(max(size, 1)), c_uint(0))
         return int(made.value or 0)
+
+    def allocated(self, size: int) -> int:
+        """Return the address of so many bytes on the device, to be given back."""
+        made = c_void_p()
+        self._call("allocate", byref(made), c_size_t(max(size, 1)))
+        return int(made.value or 0)
+
+    def freed(self, address: int) -> None:
+        """Give back what was allocated."""
+        self._call("free", c_void_p(address))
+
+    def finish(self) -> None:
+        """Wait until the stream has done all."""
+        self._call("finish", c_void_p(self.stream))
 
     def to_device(self, device: int, host: int, size: int) -> None:
         """Have the stream copy so many bytes to the device."""

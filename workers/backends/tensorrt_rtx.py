@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,9 @@ from enginefarm.finding import Finding
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
-from workers.backends.base import Compiled, ModelSource, ProgressSink, Runner
+from workers.backends import rtx_running
+from workers.backends.base import Compiled, ModelSource, NotOnDevice, ProgressSink, Runner
+from workers.backends.cuda_driver import CudaDriver
 from workers.backends.trt import compiler
 
 LABEL = "TensorRT-RTX"
@@ -45,22 +47,30 @@ class TensorRTRTX:
     name = "tensorrt-rtx"
     engine_file = compiler.ENGINE_FILE
 
-    def __init__(self, trt: ModuleType, *, has_gpu: bool | None = None) -> None:
+    def __init__(
+        self,
+        trt: ModuleType,
+        *,
+        has_gpu: bool | None = None,
+        memory: Callable[[], rtx_running.Memory] = CudaDriver,
+    ) -> None:
         """Take the runtime; whether the host has a GPU is looked up unless it is said."""
+        self._memory = memory
         seen = compiler.gpu_visible() if has_gpu is None else has_gpu
         self._compiler = compiler.Compiler(trt, self.name, LABEL, has_gpu=seen)
 
     def describe(self, devices: Sequence[Device]) -> BackendDescription:
-        """Builds for every architecture it can generate code for; runs none of them (`load`)."""
-        del devices  # a GPU here adds nothing until engines are run, too
+        """Builds for every architecture it can generate code for; runs those of GPUs here.
+
+        Whether a node takes such measurements is for its operator to say.
+        """
         self._compiler.require_builder()
         builds = [arch for arch in BACKEND_ARCHITECTURES[self.name] if self._capability(arch)]
         return BackendDescription(
             name=self.name,
             version=self._compiler.version,
             builds=builds,
-            # An engine is measured where its architecture is; see `load`.
-            measures=[],
+            measures=sorted({row.arch for row in devices} & set(builds)),
         )
 
     def versions(self) -> dict[str, str]:
@@ -91,8 +101,20 @@ class TensorRTRTX:
         return self._compiler.compile(source, out, progress, aim)
 
     def load(self, engine: Path, target: Target, threads: int) -> Runner:
-        """Refuse: engines are built here, but nothing here runs them yet."""
-        raise self._compiler.not_measurable(engine, target, threads)
+        """Open an engine on the GPU that this process sees; ``threads`` of the host run nothing.
+
+        Raises:
+            JobFailed: there is none (``not_measurable_here``), or the runtime does not open it.
+        """
+        it = self._compiler
+        if not it.record.has_gpu:
+            raise it.not_measurable(engine, target, threads)
+        try:
+            memory = self._memory()
+        except NotOnDevice as error:
+            raise it.not_measurable(engine, target, threads) from error
+        runtime = rtx_running.Runtime(it.trt, it.logger, it.record, memory)
+        return rtx_running.RtxRunner(runtime, engine)
 
     def _capability(self, arch: str) -> Any:  # noqa: ANN401 - the runtime's enum
         kinds = self._compiler.trt.ComputeCapability

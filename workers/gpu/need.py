@@ -48,13 +48,23 @@ class GpuRules:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
-def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuRules) -> DeviceNeed:
-    """Return which devices would do for a stage of a target.
+def need_of(
+    stage: Stage,
+    target: Target,
+    devices: Sequence[Device],
+    rules: GpuRules,
+    sku: str | None = None,
+) -> DeviceNeed:
+    """Return which devices would do for a stage of a target, measured on ``sku`` if one is named.
 
     Raises:
-        JobFailed: those that would are out of service (code ``device_busy``).
+        JobFailed: those that would are out of service (code ``device_busy``), or there is none of
+            the SKU (``not_measurable_here``).
     """
     gpus = [row for row in devices if row.uuid is not None]
+    target = on_sku(target, sku)
+    if sku is not None and not any(is_for(row, target) for row in gpus):
+        raise _no_such_gpu(target, sku, gpus)
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
     fitting = [row for row in gpus if is_for(row, target)]
@@ -82,3 +92,18 @@ def need_of(stage: Stage, target: Target, devices: Sequence[Device], rules: GpuR
 def is_for(device: Device, target: Target) -> bool:
     """Tell whether a target names a device's architecture, and no SKU but its own."""
     return device.arch in target.archs and target.sku in {None, sku_of(device.name)}
+
+
+def on_sku(target: Target, sku: str | None) -> Target:
+    """Return a target as it is measured: on a SKU, if one is named, whichever it was built on."""
+    return target if sku is None else target.model_copy(update={"sku": sku})
+
+
+def _no_such_gpu(target: Target, sku: str, gpus: Sequence[Device]) -> JobFailed:
+    return JobFailed(
+        f"This node has no GPU {sku} to measure on.",
+        blame=Blame.NODE,
+        code="not_measurable_here",
+        why=f"It has: {', '.join(row.name for row in gpus) or 'none'}; the target is {target}.",
+        fix="Start the node again, so that it tells the farm what it has.",
+    )

@@ -7,9 +7,17 @@ from collections.abc import Sequence
 from enginefarm.report import Machine
 from enginefarm.state import Stage
 from enginefarm.target import SKU_BACKENDS, Target
-from tasks.messages import Device
+from tasks.messages import Assignment, Device
 from workers import hardware
-from workers.gpu.need import is_for
+from workers.gpu.need import is_for, on_sku
+
+
+def of_job(
+    job: Assignment, devices: Sequence[Device], load_before: float, uuid: str | None
+) -> Machine:
+    """Return the machine of a job that has taken a device, if it has taken one."""
+    target = target_on_device(job.stage, on_sku(job.target, job.sku), uuid)
+    return describe(devices, target, load_before, uuid)
 
 
 def target_on_device(stage: Stage, target: Target, uuid: str | None) -> Target | None:

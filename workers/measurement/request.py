@@ -46,6 +46,8 @@ class Request:
     metric: EvaluationMetric | None = None
     twin: Path | None = None
     """The engine that this one is measured against, side by side."""
+    cache: Path | None = None
+    """Where a runtime cache is written, if the runtime leaves one."""
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class Request:
         engine: Path,
         dataset: Path | None,
         twin: Path | None = None,
+        cache: Path | None = None,
     ) -> Request:
         """Read a benchmark recipe."""
         return cls(
@@ -69,6 +72,7 @@ class Request:
             keep_outputs=recipe.get("keep_outputs") or [],
             metric=METRIC.validate_python(recipe.get("evaluation_metric")),
             twin=twin,
+            cache=cache,
         )
 
     @property

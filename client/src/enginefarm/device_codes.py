@@ -8,4 +8,9 @@ DEVICE_CODES: dict[str, str] = {
     "device_lock_unavailable": "The node cannot lock a GPU, so nobody would have it alone.",
     "device_lost": "A GPU does not answer any more.",
     "device_unknown": "A name of a GPU fits none of the machine, or more than one.",
+    "measure_on_cpu": "SKUs to measure on are named, but no target is for a GPU.",
+    "runtime_cache_refused": "TensorRT-RTX does not take the runtime cache that it has just left.",
+    "sku_not_measured": "No live node can measure the target on a SKU that is named.",
+    "sku_of_another_architecture": "A SKU is of an architecture that the build has no target for.",
+    "unknown_sku": "No live node has a GPU of that SKU.",
 }

@@ -34,6 +34,9 @@ ENGINE_TYPES = {
     "tensorrt": "application/vnd.enginefarm.tensorrt.plan.v1",
     "tensorrt-llm": "application/vnd.enginefarm.tensorrt-llm.engine.v1",
 }
+RUNTIME_CACHE_TYPE = "application/vnd.enginefarm.tensorrt-rtx.runtime-cache.v1"
+RUNTIME_CACHE = "vnd.enginefarm.runtime-cache"
+"""Annotation of a file that is a runtime cache: what it is for."""
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 TITLE = "org.opencontainers.image.title"
 PRECISION, LABELS = "vnd.enginefarm.precision", "vnd.enginefarm.labels"

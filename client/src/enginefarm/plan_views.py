@@ -6,8 +6,7 @@ from pydantic import Field, JsonValue
 
 from enginefarm.digest import Digest
 from enginefarm.finding import Finding
-from enginefarm.precision import PrecisionKind
-from enginefarm.state import Stage
+from enginefarm.step_view import StepView
 from enginefarm.target import Target
 from enginefarm.views import View
 
@@ -28,13 +27,9 @@ class MissView(View):
     differences: list[KeyDifference]
 
 
-class PlannedJob(View):
+class PlannedJob(View, StepView):
     """What would happen to one stage. ``outcome``: cached, joined, build or wait."""
 
-    stage: Stage
-    twin: PrecisionKind | None = Field(
-        default=None, description="It builds the twin, in this precision, and not the engine."
-    )
     key: Digest | None
     queue: str | None
     outcome: str
@@ -45,11 +40,6 @@ class PlannedJob(View):
         default=None, description="What it is known to need, from an earlier build like it."
     )
     miss: MissView | None = None
-
-    @property
-    def step(self) -> str:
-        """The stage, in words that tell the twin's from the engine's."""
-        return str(self.stage) if self.twin is None else f"twin {self.stage}"
 
 
 class PlannedTarget(View):

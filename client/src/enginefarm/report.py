@@ -8,7 +8,8 @@ that were measured before schema 2, so look at whether ``cosine_worst`` is there
 ``repair``; schema 3 had no ``precision``, ``psnr_db``, ``top5_agreement``, worst samples and
 histograms; schema 4 had no ``precision_verdict``, no ``precision.sensitivity``, no
 ``precision.recipe.block_size``, no ``trust``, no ``device`` and no ``device_memory_bytes``; schema
-5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin and no ``streams``.
+5 had no ``tainted`` of gates, no ``trust`` of what was measured beside a twin, no ``streams``, no
+``portability`` and no ``runtime_cache``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from enginefarm.finding import Finding
 from enginefarm.percentiles import Percentiles as Percentiles  # noqa: PLC0414
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import RepairReport
+from enginefarm.runtime_cache import RuntimeCacheReport
 from enginefarm.spec import Profile
 from enginefarm.streams_report import StreamsReport as StreamsReport  # noqa: PLC0414
 from enginefarm.target import Target
@@ -49,6 +51,8 @@ TAINTED = "tainted_measurement"
 MAX_MOMENTS = 240
 MAX_KEPT_RUNS = 512
 MAX_FINDINGS = 100
+MAX_SKUS = 16
+UNMEASURED_SKU = "unmeasured_sku"
 
 
 class Machine(_Data):
@@ -135,6 +139,35 @@ class BuildRecipe(_Data):
     options: dict[str, JsonValue] = Field(default={}, description="Those that were asked for.")
 
 
+class SkuReport(_Data):
+    """The engine on one SKU of its architecture, measured and judged by itself."""
+
+    sku: str
+    reason: str | None = Field(default=None, description="Why it was not measured there.")
+    machine: Machine | None = None
+    latency: list[LatencyReport] = []
+    ratios: list[Annotated[float, Field(gt=0)] | None] = Field(
+        default=[],
+        description="Of each latency: its median to the one on the reference at the same shapes. "
+        "Above 1 the engine is slower here.",
+    )
+    accuracy: AccuracyReport | None = None
+    accuracy_reason: str | None = None
+    runtime_cache: RuntimeCacheReport | None = None
+    gates: list[GateVerdict] = []
+    precision_verdict: VerdictReport | None = None
+
+
+class PortabilityReport(_Data):
+    """One engine on several SKUs, in the order in which they were asked for."""
+
+    compiled_on: str | None = Field(
+        default=None, description="The SKU that it was built on; absent: it needed none."
+    )
+    reference: str = Field(description="The SKU whose numbers the report itself has.")
+    skus: Annotated[list[SkuReport], Field(max_length=MAX_SKUS)]
+
+
 class BuildReport(_Data):
     """The report attached to an artifact as ``report.json``."""
 
@@ -169,15 +202,32 @@ class BuildReport(_Data):
         default=None, description="Why accuracy is absent although the engine was run."
     )
     measure_machine: Machine | None = None
+    runtime_cache: RuntimeCacheReport | None = Field(
+        default=None, description="What a first start leaves for the next; TensorRT-RTX alone."
+    )
     versions: dict[str, str] = {}
-    gates: list[GateVerdict] = []
+    gates: list[GateVerdict] = Field(
+        default=[], description="Of several SKUs each gate's worst verdict."
+    )
+    portability: PortabilityReport | None = Field(
+        default=None, description="Absent where the build named no SKUs to measure on."
+    )
 
     @property
     def measurement_labels(self) -> list[str]:
-        """What the manifest warns of: :data:`TAINTED` if a time cannot be relied on."""
-        beside = self.precision_verdict.speed if self.precision_verdict else []
-        records = [*(row.trust for row in self.latency), *(row.trust for row in beside)]
-        return [TAINTED] if any(trust and trust.tainted for trust in records) else []
+        """What the manifest warns of.
+
+        :data:`TAINTED`: a time cannot be relied on. :data:`UNMEASURED_SKU`: the engine was not
+        measured on each SKU that was asked for.
+        """
+        skus = [] if self.portability is None else self.portability.skus
+        verdicts = [self.precision_verdict, *(row.precision_verdict for row in skus)]
+        beside = [row.trust for verdict in verdicts if verdict for row in verdict.speed]
+        alone = [row.trust for row in self.latency]
+        alone += [row.trust for sku in skus for row in sku.latency]
+        tainted = any(trust and trust.tainted for trust in (*alone, *beside))
+        unmeasured = any(row.reason for row in skus)
+        return [TAINTED] * tainted + [UNMEASURED_SKU] * unmeasured
 
 
 class GateVerdict(_Data):

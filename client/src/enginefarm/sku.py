@@ -7,10 +7,16 @@ of one architecture run the same engine at speeds of their own.
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+from pydantic import StringConstraints
 
 _VENDOR = re.compile(r"^\s*nvidia\b\s*", re.IGNORECASE)
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 SKU_SHAPE = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+EVERY = "every"
+"""Stands for all SKUs that live nodes have."""
+Sku = Annotated[str, StringConstraints(max_length=63, pattern=rf"^{SKU_SHAPE.pattern}$")]
 
 
 def sku_of(name: str) -> str:

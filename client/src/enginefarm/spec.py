@@ -7,7 +7,7 @@ here are the only defaults.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     BaseModel,
@@ -32,6 +32,7 @@ from enginefarm.gate import Metric as Metric  # noqa: PLC0414 - as above
 from enginefarm.gate import Unmeasured as Unmeasured  # noqa: PLC0414 - as above
 from enginefarm.numbers import Real, Whole
 from enginefarm.precision import Precision
+from enginefarm.sku import EVERY, Sku
 from enginefarm.state import Stage
 from enginefarm.strict import Name as Name  # noqa: PLC0414 - as above
 from enginefarm.target import Target
@@ -73,6 +74,9 @@ class BenchmarkOptions(_Strict):
     cuda_graph: bool = Field(default=False, description="Time replays of a CUDA graph, on a GPU.")
     batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
         Field(default=[], description="Also measure with so many samples at a time.")
+    )
+    shapes: Annotated[list[dict[Name, list[Dim]]], Field(max_length=16)] = Field(
+        default=[], description="Measure at these shapes, and not at the opt of each profile."
     )
     streams: Annotated[list[Annotated[Whole, Field(ge=1, le=64)]], Field(max_length=16)] = Field(
         default=[], description="Also measure with so many runs at a time, each in its own thread."
@@ -182,6 +186,11 @@ class BuildSpec(_Strict):
     model: Digest
     targets: Annotated[list[Target], Field(min_length=1, max_length=32)]
     profiles: Annotated[list[Profile], Field(max_length=16)] = []
+    prepared_at: Annotated[list[Profile], Field(max_length=16)] = Field(
+        default=[],
+        description="The profiles under which the model is repaired and gets its precision; empty:"
+        " those that it is built for.",
+    )
     options: StageOptions = StageOptions()
     precision: Precision = Precision()
     gates: Annotated[list[Gate], Field(max_length=32)] = []
@@ -192,6 +201,11 @@ class BuildSpec(_Strict):
         default=None, description="A measure of the answers by labels that lie in the dataset."
     )
     synthetic: dict[Name, SyntheticInput] = {}
+    measure_on: Annotated[list[Sku], Field(max_length=16)] = Field(
+        default=[],
+        description="Measure the one engine on each of these SKUs of its architecture; every: on "
+        "all that live nodes have when the build is submitted. Empty: on any device that fits.",
+    )
     seed: Annotated[Whole, Field(ge=0, le=2**32 - 1)] = 0
     priority: Annotated[Whole, Field(ge=0, le=9, description="0 is the most urgent.")] = 5
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
@@ -221,3 +235,19 @@ class BuildSpec(_Strict):
             message = "the same target is named twice"
             raise ValueError(message)
         return self
+
+    @field_validator("measure_on", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("measure_on")
+    @classmethod
+    def _skus_differ(cls, value: list[str]) -> list[str]:
+        if len(set(value)) != len(value):
+            message = "the same SKU is named twice"
+            raise ValueError(message)
+        if EVERY in value and len(value) > 1:
+            message = f"{EVERY} stands for all SKUs: name no other beside it"
+            raise ValueError(message)
+        return value

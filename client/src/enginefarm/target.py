@@ -32,7 +32,6 @@ BACKEND_ARCHITECTURES: dict[str, tuple[str, ...]] = {
 }
 NOT_IN_THIS_VERSION = frozenset({"tensorrt-llm"})
 """Backends whose names are kept, and for which this version's nodes have no code."""
-
 ARCHITECTURES = ("cpu", *GPU_ARCHITECTURES)
 
 SKU_BACKENDS = frozenset({"onnxruntime", "tensorrt", "tensorrt-llm"})

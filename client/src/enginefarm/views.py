@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from enginefarm.digest import Digest
 from enginefarm.errors import Failure
 from enginefarm.finding import Finding
-from enginefarm.precision import PrecisionKind
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, BuildKind, BuildState, JobState, NodeState, Stage
+from enginefarm.state import ArtifactState, BuildKind, BuildState, JobState, NodeState
+from enginefarm.step_view import StepView
 from enginefarm.target import Target
 from enginefarm.tensor import TensorView as TensorView  # noqa: PLC0414 - a view like the others
 from enginefarm.verdict_report import PrecisionVerdict
@@ -117,14 +117,10 @@ class AttemptView(View):
     )
 
 
-class JobView(View):
+class JobView(View, StepView):
     """One stage of a build on one target."""
 
     id: str
-    stage: Stage
-    twin: PrecisionKind | None = Field(
-        default=None, description="It builds the twin, in this precision, and not the engine."
-    )
     target: Target
     state: JobState
     attempt: int
@@ -150,11 +146,6 @@ class JobView(View):
     )
     attempts: list[AttemptView] = []
     findings: list[Finding] = Field(default=[], description="Of a check: all that it found.")
-
-    @property
-    def step(self) -> str:
-        """The stage, in words that tell the twin's from the engine's."""
-        return str(self.stage) if self.twin is None else f"twin {self.stage}"
 
 
 class TargetView(View):
@@ -190,9 +181,7 @@ class BuildSummary(View):
     bumped_at: datetime | None = Field(
         default=None, description="When it was put before all others of the tenant."
     )
-    search: str | None = Field(
-        default=None, description="The search whose candidate it is: that decides what goes out."
-    )
+    search: str | None = Field(default=None, description="The search whose candidate it is.")
 
 
 class BuildView(BuildSummary):
@@ -273,10 +262,7 @@ class ArtifactView(View):
     engine_expired_at: datetime | None = Field(
         default=None, description="When a quarantined engine was removed, by the operator's rule."
     )
-    search: str | None = Field(default=None, description="The search whose candidate it is.")
-    kept_back: str | None = Field(
-        default=None, description="Why its search has not let it out, if it is a candidate."
-    )
+    kept_back: str | None = Field(default=None, description="Why its search has not let it out.")
 
 
 class EventView(View):

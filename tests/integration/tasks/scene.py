@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import func, select, update
 
@@ -19,6 +20,7 @@ from storage.database import now
 from storage.models import Artifact, Attempt, Attestation, Build, Event, Job, Node, Outbox
 from storage.objects import S3Objects
 from storage.signing import StatementSigner
+from tasks.chains import engine_jobs
 from tasks.farm import Farm
 from tasks.publish import publish_due
 from tasks.routing import NODE_STAGES
@@ -29,7 +31,7 @@ from tests.integration.tasks.fake_node import FakeNode
 
 CPU = "onnxruntime@cpu"
 TENSOR = {"name": "x", "dtype": "float32", "shape": [1, 4]}
-INTERFACE = {
+INTERFACE: dict[str, Any] = {
     "inputs": [TENSOR],
     "outputs": [TENSOR | {"name": "y"}],
     "opsets": {"": 17},
@@ -52,9 +54,9 @@ class Scene:
             owner = access.ensure_tenant(session, tenant).id
         return cls(farm, owner, add_model(farm, owner))
 
-    def other(self) -> str:
+    def other(self, interface: dict[str, Any] = INTERFACE) -> str:
         """Add another model of this tenant; return its digest."""
-        return add_model(self.farm, self.tenant_id)
+        return add_model(self.farm, self.tenant_id, interface=interface)
 
     @property
     def signer(self) -> StatementSigner:
@@ -88,8 +90,14 @@ class Scene:
     def jobs(self, build_id: str, target: str = CPU) -> dict[Stage, Job]:
         with self.farm.database.transaction() as session:
             rows = jobs.of_build(session, self.tenant_id, build_id)
-        mine = [row for row in rows if row.target == target and row.twin is None]
+        mine = [row for row in engine_jobs(rows) if row.target == target]
         return {Stage(row.stage): row for row in mine}
+
+    def on_skus(self, build_id: str, target: str) -> dict[str, Job]:
+        """Return the jobs that measure a target's engine, by SKU."""
+        with self.farm.database.transaction() as session:
+            rows = jobs.of_build(session, self.tenant_id, build_id)
+        return {row.sku: row for row in rows if row.target == target and row.sku is not None}
 
     def twin(self, build_id: str, target: str = CPU) -> dict[Stage, Job]:
         """Return the jobs that build the twin of a target's engine."""
@@ -213,7 +221,9 @@ class Scene:
         return verify_artifact(row.manifest, digest, bundles, keys)
 
 
-def add_model(farm: Farm, tenant_id: str, data: bytes = b"") -> str:
+def add_model(
+    farm: Farm, tenant_id: str, data: bytes = b"", interface: dict[str, Any] = INTERFACE
+) -> str:
     """Put a model in the farm, one that is like no other unless given; return its digest."""
     data = data or b"a model " + secrets.token_bytes(8)
     file = {"digest": digest_of(data), "name": "model.onnx", "size": len(data)}
@@ -228,6 +238,6 @@ def add_model(farm: Farm, tenant_id: str, data: bytes = b"") -> str:
             name="doubler",
             size=len(data),
             files=[file],
-            interface=INTERFACE,
+            interface=interface,
         )
     return digest

@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,7 @@ from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.errors import FarmError
 from enginefarm.install.host import Fit, Gpu, Host, fit_of, look_at_host, require_fit
 from enginefarm.manifest import EngineConfig
+from tests.unit.client.support.gpus import nvml, with_gpus
 from tests.unit.client.support.release import Release, SigningKey, engine_config
 from tests.unit.client.support.server import LoopbackFarm
 
@@ -22,32 +22,6 @@ L4 = Gpu("NVIDIA L4", "sm_89")
 H200 = Gpu("NVIDIA H200", "sm_90")
 CPU_ENGINE = engine_config("model.onnx")
 ADA_ENGINE = CPU_ENGINE.model_copy(update={"target": "tensorrt-rtx@sm_89", "arch": "sm_89"})
-
-
-class NvmlError(Exception):
-    """As NVIDIA's library raises it."""
-
-
-def nvml(*gpus: tuple[str | bytes, int, int], broken: bool = False) -> SimpleNamespace:
-    """Return a library that sees these GPUs, or none at all."""
-
-    def init() -> None:
-        if broken:
-            raise NvmlError("Driver/library version mismatch")
-
-    return SimpleNamespace(
-        NVMLError=NvmlError,
-        nvmlInit=init,
-        nvmlShutdown=lambda: None,
-        nvmlDeviceGetCount=lambda: len(gpus),
-        nvmlDeviceGetHandleByIndex=lambda index: gpus[index],
-        nvmlDeviceGetName=lambda handle: handle[0],
-        nvmlDeviceGetCudaComputeCapability=lambda handle: handle[1:],
-    )
-
-
-def with_gpus(monkeypatch: pytest.MonkeyPatch, *gpus: tuple[str | bytes, int, int]) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", nvml(*gpus))
 
 
 def driver(folder: Path) -> Path:
@@ -61,7 +35,7 @@ def test_the_library_is_asked_where_it_is_installed(
 ) -> None:
     with_gpus(monkeypatch, ("NVIDIA L4", 8, 9), (b"NVIDIA H200", 9, 0))
 
-    assert look_at_host(tmp_path) == Host((L4, H200))
+    assert look_at_host(tmp_path) == Host((L4, H200), driver="580.159.04")
 
 
 def test_where_nothing_can_be_seen_it_is_said_why(
@@ -73,7 +47,7 @@ def test_where_nothing_can_be_seen_it_is_said_why(
     monkeypatch.setitem(sys.modules, "pynvml", nvml(broken=True))
     assert "version mismatch" in look_at_host(tmp_path).unseen
     monkeypatch.setitem(sys.modules, "pynvml", nvml())
-    assert look_at_host(tmp_path) == Host(unseen="no NVIDIA GPU can be seen here")
+    assert look_at_host(tmp_path).unseen == "no NVIDIA GPU can be seen here"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from enginefarm.errors import JobFailed
 from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
-from tasks.results import check_result, check_storable, engine_of
+from tasks.results import check_result, engine_of
+from tasks.storable import check_storable
 from tests.refused import refused_with
 
 TARGET = Target.parse("tensorrt-rtx@sm_89")

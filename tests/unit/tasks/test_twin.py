@@ -39,7 +39,8 @@ def test_coarser_than_half_is_held_against_half_where_the_device_computes_in_it(
 
 
 def steps(asked: BuildSpec, *nodes: Any) -> list[tuple[Stage, PrecisionKind | None]]:  # noqa: ANN401
-    return plan_target(asked, GPU, list(nodes)).steps
+    plan = plan_target(asked, GPU, list(nodes))
+    return [(step.stage, step.twin) for step in plan.steps]
 
 
 def test_the_twin_is_built_after_the_engine_and_before_both_are_measured() -> None:

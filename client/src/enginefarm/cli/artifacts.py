@@ -22,6 +22,7 @@ from enginefarm.install import BlobCache, Installed, triton, verify_folder
 from enginefarm.install import pull as install
 from enginefarm.install.host import Fit, Host, fit_of, look_at_host, require_fit
 from enginefarm.manifest import EngineConfig
+from enginefarm.runtime_cache import Place
 from enginefarm.trust import read_trust
 
 Trust = Annotated[
@@ -29,7 +30,13 @@ Trust = Annotated[
     typer.Option(metavar="FILE", help="The trust file: the public keys to verify with."),
 ]
 
-
+HostGpu = Annotated[
+    str | None,
+    typer.Option(metavar="SKU", help="Take the runtime cache for this GPU, and not for mine."),
+]
+HostDriver = Annotated[
+    str | None, typer.Option(metavar="VERSION", help="The driver that is used with that GPU.")
+]
 Goal = Annotated[
     Path | None,
     typer.Argument(
@@ -87,6 +94,8 @@ def pull(  # noqa: PLR0913 - one parameter for each option
     other_gpu: Annotated[
         bool, typer.Option("--other-gpu", help="Also an engine for another GPU than is here.")
     ] = False,
+    host_gpu: HostGpu = None,
+    host_driver: HostDriver = None,
     as_json: Json = False,
 ) -> None:
     """Fetch an artifact by its digest, and verify it."""
@@ -104,10 +113,17 @@ def pull(  # noqa: PLR0913 - one parameter for each option
             cache=BlobCache(cache or settings.cache),
             told=told,
             accept=place.accept,
+            place=_place_of_caches(place.host, host_gpu, host_driver),
         )
     if layout is Layout.TRITON and not triton.write_config(installed):
         remark(f"{installed.folder.parent / triton.CONFIG_FILE} is yours and was kept")
     _print(installed, fit_of(installed.config, place.host), as_json=as_json)
+
+
+def _place_of_caches(host: Host, gpu: str | None, driver: str | None) -> Place:
+    """Return the machine that runtime caches are for: this one, but for what is told of another."""
+    told = {"gpus": (gpu,)} if gpu else {}
+    return host.place.model_copy(update=told | ({"driver": driver} if driver else {}))
 
 
 def _place(farm: FarmClient, digest: str, root: Path, layout: Layout, *, other_gpu: bool) -> _Place:
@@ -156,7 +172,10 @@ def _print(installed: Installed, fit: Fit | None = None, *, as_json: bool) -> No
     say(f"signed by {artifact.statement.keyid}")
     say(f"builder   {artifact.statement.builder}")
     for layer in artifact.manifest.layers:
-        say(f"  {size(layer.size):>9}  {installed.folder / layer.name}")
+        if layer.name not in installed.left_out:
+            say(f"  {size(layer.size):>9}  {installed.folder / layer.name}")
+    for name, why in installed.left_out.items():
+        say(f"left out  {name}: {why}")
 
 
 def _document(installed: Installed) -> dict[str, JsonValue]:
@@ -172,5 +191,7 @@ def _document(installed: Installed) -> dict[str, JsonValue]:
         "files": [
             {"name": layer.name, "digest": layer.digest, "size": layer.size}
             for layer in artifact.manifest.layers
+            if layer.name not in installed.left_out
         ],
+        "left_out": dict[str, JsonValue](installed.left_out),
     }

@@ -20,6 +20,7 @@ from enginefarm.cli.measuring_lines import (
     trust_lines,
 )
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
+from enginefarm.cli.portability_lines import first_starts, portability_grids, portability_notes
 from enginefarm.cli.precision_lines import precision_line, precision_notes, verdict_notes
 from enginefarm.cli.results import NOISY, is_noisy, noise
 from enginefarm.cli.session import connect
@@ -152,6 +153,7 @@ def _grids(told: BuildReport) -> Iterator[Grid]:
     if told.precision_verdict is not None and told.precision_verdict.speed:
         yield _speed(told.precision_verdict.speed)
     yield from (grid for grid in _measured(told.latency) if grid.rows)
+    yield from portability_grids(told)
 
 
 def _measured(rows: list[LatencyReport]) -> tuple[Grid, Grid]:
@@ -249,6 +251,8 @@ def _notes(told: BuildReport) -> Iterator[str]:
             yield f"{NOISY} not to be relied on: {noise(row)}"
         yield from trust_lines(row)
         yield from streams_line(row)
+    yield from portability_notes(told)
+    yield from first_starts(told)
     yield from (f"warning   {each}" for each in told.compile.warnings)
 
 

@@ -18,7 +18,14 @@ from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.precision_lines import precision_asked
 from enginefarm.cli.search import begin
-from enginefarm.cli.search_arguments import AUTO, asked_kind, searched, space_asked, valid_search
+from enginefarm.cli.search_arguments import (
+    AUTO,
+    Wanted,
+    asked_kind,
+    searched,
+    space_asked,
+    valid_search,
+)
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
@@ -42,7 +49,6 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
-    streams: options.Streams = None,
     trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
@@ -54,6 +60,8 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     require: options.Required = None,
     prefer: options.Preferred = None,
     budget: options.Budget = None,
+    measure_on: options.MeasureOn = None,
+    try_profile: options.TryProfiles = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -61,17 +69,16 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     *,
     dry_run: options.DryRun = False,
     explain: options.Explain = False,
-    idempotency_key: options.IdempotencyKey = None,
+    key: options.IdempotencyKey = None,
     watch: options.Watch = False,
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, space = _rewritten(_options(option, streams), fix, allow, precision)
-    search = searched(space, require or [], budget, prefer, plan=dry_run or explain)
+    more, space = _rewritten(option or [], fix, allow, precision, measure_on)
     asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    way = _Way(dry_run, explain, idempotency_key, watch, as_json)
-    _send(ctx, asked, search, _Files(model, name, evaluation, calibration), way)
+    files, way = (model, name, evaluation, calibration), _Way(dry_run, explain, key, watch, as_json)
+    _send(ctx, asked, Wanted(space, require, budget, prefer, try_profile), files, way)
 
 
 @dataclass(frozen=True)
@@ -98,10 +105,12 @@ class _Way:
 def _send(
     ctx: typer.Context,
     asked: dict[str, JsonValue],
-    search: dict[str, JsonValue] | None,
-    files: _Files,
+    wanted: Wanted,
+    sent: tuple[str, str | None, str | None, str | None],
     way: _Way,
 ) -> None:
+    search = searched(wanted, plan=way.dry_run or way.explain)
+    files = _Files(*sent)
     _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
         asked |= _sent(farm, files.model, files.name, files.evaluation, settings_of(ctx).cache)
@@ -148,20 +157,21 @@ def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict
     }
 
 
-def _options(option: list[str] | None, streams: str | None) -> list[str]:
-    return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
-
-
 def _rewritten(
-    option: list[str], fix: list[str] | None, allow: list[str] | None, kind: str
+    option: list[str],
+    fix: list[str] | None,
+    allow: list[str] | None,
+    kind: str,
+    skus: list[str] | None,
 ) -> tuple[dict[str, JsonValue], JsonValue]:
-    """Return the options by stage and the precision, and the space of a search if one is asked for.
+    """Return options by stage, precision and SKUs, and the space of a search if one is asked for.
 
     What is finer stands among the options.
     """
     given = arguments.options(option)
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
+    rewritten["measure_on"] = list[JsonValue](skus or [])
     if kind == AUTO:
         return rewritten, space_asked(finer)
     return rewritten | {"precision": precision_asked(asked_kind(kind), finer)}, None

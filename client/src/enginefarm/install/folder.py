@@ -6,8 +6,8 @@ manifest names, and nothing else does: a runtime may load what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from enginefarm.errors import VerificationFailed
 from enginefarm.install.files import digest_mismatch, read_small, require_file, require_size
 from enginefarm.manifest import MAX_MANIFEST_BYTES, EngineConfig, Manifest
 from enginefarm.provenance import VerifiedArtifact, verify_artifact
+from enginefarm.runtime_cache import is_cache
 from enginefarm.trust_views import TrustKey
 
 MANIFEST, CONFIG, PROVENANCE = "manifest.json", "config.json", "provenance.sigstore.json"
@@ -34,6 +35,8 @@ class Installed:
     artifact: VerifiedArtifact
     config: EngineConfig
     fetched: bool = False
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Runtime caches that are not there, by name, and why."""
 
     @property
     def engine(self) -> Path:
@@ -74,11 +77,22 @@ def verify_folder(
     artifact = verify_artifact(manifest_bytes, actual, [bundle], keys, at=at)
     require_free_names(artifact.manifest)
     config = read_config(read_small(folder / CONFIG, CONFIG, MAX_CONFIG_BYTES), artifact.manifest)
-    for layer in artifact.manifest.layers:
-        require_file(folder / layer.name, layer.name, layer)
+    left_out = _require_files(folder, artifact.manifest)
     if not allow_extra:
         _require_nothing_else(folder, artifact.manifest)
-    return Installed(folder, artifact, config)
+    return Installed(folder, artifact, config, left_out=left_out)
+
+
+def _require_files(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """Refuse a file that is not as signed; return the runtime caches that are not there."""
+    left_out = {}
+    for layer in manifest.layers:
+        path = folder / layer.name
+        if is_cache(layer) and not path.exists() and not path.is_symlink():
+            left_out[layer.name] = "it was left out when this folder was made"
+        else:
+            require_file(path, layer.name, layer)
+    return left_out
 
 
 def read_config(data: bytes, manifest: Manifest) -> EngineConfig:

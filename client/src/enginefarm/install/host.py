@@ -17,6 +17,7 @@ from pydantic import JsonValue
 from enginefarm.counted import counted
 from enginefarm.errors import FarmError
 from enginefarm.manifest import EngineConfig
+from enginefarm.runtime_cache import Place
 from enginefarm.sku import sku_of
 from enginefarm.target_text import Portability, read_parts, runs_on
 
@@ -43,6 +44,12 @@ class Host:
 
     gpus: tuple[Gpu, ...] = ()
     unseen: str = ""
+    driver: str = ""
+
+    @property
+    def place(self) -> Place:
+        """What decides about runtime caches."""
+        return Place(gpus=tuple(gpu.name for gpu in self.gpus), driver=self.driver)
 
 
 @dataclass(frozen=True)
@@ -77,15 +84,19 @@ def _asked(nvml: Any) -> Host:  # noqa: ANN401 - NVIDIA's own module, which may 
     try:
         handles = map(nvml.nvmlDeviceGetHandleByIndex, range(nvml.nvmlDeviceGetCount()))
         gpus = tuple(_gpu(nvml, handle) for handle in handles)
+        driver = _text(nvml.nvmlSystemGetDriverVersion())
     finally:
         nvml.nvmlShutdown()
-    return Host(gpus, "" if gpus else "no NVIDIA GPU can be seen here")
+    return Host(gpus, "" if gpus else "no NVIDIA GPU can be seen here", driver)
 
 
 def _gpu(nvml: Any, handle: Any) -> Gpu:  # noqa: ANN401 - as above
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    name = nvml.nvmlDeviceGetName(handle)
-    return Gpu(name if isinstance(name, str) else name.decode(), f"sm_{major}{minor}")
+    return Gpu(_text(nvml.nvmlDeviceGetName(handle)), f"sm_{major}{minor}")
+
+
+def _text(said: str | bytes) -> str:
+    return said if isinstance(said, str) else said.decode()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
@@ -51,6 +52,7 @@ from enginefarm.manifest import (
     read_manifest,
 )
 from enginefarm.provenance import VerifiedArtifact, verify_artifact
+from enginefarm.runtime_cache import Place, is_cache, misfit
 from enginefarm.state import ArtifactState
 from enginefarm.trust_views import TrustKey
 
@@ -68,10 +70,12 @@ def pull(  # noqa: PLR0913 - one parameter for each thing that it needs
     told: Told | None = None,
     at: datetime | None = None,
     accept: Callable[[EngineConfig], None] = lambda _: None,
+    place: Place | None = None,
 ) -> Installed:
     """Install an artifact in ``folder``, in the place of an older one if there is one.
 
     ``accept`` sees the verified config before the engine is fetched, and refuses it by raising.
+    ``place`` is the machine that it is for: runtime caches that are of no use there are left out.
 
     Raises:
         VerificationFailed: something is not what was signed; ``folder`` is as it was before.
@@ -81,23 +85,37 @@ def pull(  # noqa: PLR0913 - one parameter for each thing that it needs
     require_digest(digest)
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow a link
     _require_replaceable(folder)
-    _require_published(source.state(digest), digest)
-    artifact = verify_artifact(
-        source.manifest(digest), digest, source.attestations(digest), keys, at=at
-    )
-    require_free_names(artifact.manifest)
+    artifact = _verified(source, digest, keys, at)
+    left_out = _left_out(artifact, place or Place())
     present = _already(folder, digest, keys, at)
-    if present is not None:
+    if present is not None and set(present.left_out) <= set(left_out):
         accept(present.config)
-        return present
+        return replace(present, left_out={name: left_out[name] for name in present.left_out})
     with cache.in_use():
         first = _config_file(artifact)
         small = _fetched(cache, source, first, told)
         config = read_config(read_small(small, CONFIG, MAX_CONFIG_BYTES), artifact.manifest)
         accept(config)
-        rest = ((row, _fetched(cache, source, row, told)) for row in artifact.manifest.layers)
+        wanted = (row for row in artifact.manifest.layers if row.name not in left_out)
+        rest = ((row, _fetched(cache, source, row, told)) for row in wanted)
         _install(artifact, [(first, small), *rest], folder)
-    return Installed(folder, artifact, config, fetched=True)
+    return Installed(folder, artifact, config, fetched=True, left_out=left_out)
+
+
+def _verified(
+    source: ArtifactSource, digest: str, keys: Sequence[TrustKey], at: datetime | None
+) -> VerifiedArtifact:
+    _require_published(source.state(digest), digest)
+    found, bundles = source.manifest(digest), source.attestations(digest)
+    artifact = verify_artifact(found, digest, bundles, keys, at=at)
+    require_free_names(artifact.manifest)
+    return artifact
+
+
+def _left_out(artifact: VerifiedArtifact, place: Place) -> dict[str, str]:
+    """Return the runtime caches that are of no use in a place, and why."""
+    caches = (row for row in artifact.manifest.layers if is_cache(row))
+    return {row.name: why for row in caches if (why := misfit(row, place)) is not None}
 
 
 def _install(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from enginefarm.report import BuildReport, LatencyReport
 from enginefarm.report_page.markup import Markup, join, number, table, tag
 from enginefarm.report_page.plots import throughput
+from enginefarm.runtime_cache import first_start
 from enginefarm.shapes_text import shapes_text
 from enginefarm.trust_record import TrustRecord
 
@@ -16,6 +17,8 @@ NOT_SHOWN = frozenset({"absent", "tainted", "sm_clock", "memory_clock"})
 def measuring(report: BuildReport) -> Markup:
     """Return the device's own times and the conditions of each latency that has them."""
     parts = [part for row in report.latency for part in _of(row)]
+    if report.runtime_cache is not None:
+        parts.append(tag("p", f"{first_start(report.runtime_cache)}."))
     if not parts:
         return Markup()
     return tag("section", tag("h2", "How it was measured"), *parts)

@@ -10,6 +10,7 @@ from enginefarm.report_page import precision, sections
 from enginefarm.report_page.layers import layers
 from enginefarm.report_page.markup import Markup, tag
 from enginefarm.report_page.measuring import measuring, streams
+from enginefarm.report_page.portability import portability
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -43,6 +44,7 @@ def render(report: BuildReport) -> bytes:
         layers(report),
         sections.latency(report),
         streams(report),
+        portability(report),
         measuring(report),
         sections.changes(report),
         sections.findings(report),

@@ -30,7 +30,7 @@ CLASSES = (
 )
 """What the source uses, and what it may come to use; a name elsewhere is refused by the test."""
 
-_MODULE = re.compile(r"\btensorrt_bindings\.tensorrt\.")
+_MODULE = re.compile(r"\btensorrt_(?:bindings\.tensorrt|rtx_bindings\.tensorrt_rtx)\.")
 _NUMBERED = re.compile(r"^\d+\. ")
 
 

@@ -46,11 +46,13 @@ class Api:
     ``acts`` says what a method does, by ``Class.method``; others return what their type allows.
     """
 
-    def __init__(self, version: str, acts: Acts | None = None) -> None:
-        """Make a class for each that was recorded."""
+    def __init__(
+        self, version: str, acts: Acts | None = None, classes: Mapping[str, Any] | None = None
+    ) -> None:
+        """Make a class for each that was recorded, or of these that are described."""
         self.acts, self.used = dict(acts or {}), set[str]()
         self.classes: dict[str, Any] = {}
-        for name, told in description(version).items():
+        for name, told in (classes or description(version)).items():
             self.classes[name] = (
                 enum.IntEnum(name, told["enum"]) if "enum" in told else self._class(name, told)
             )

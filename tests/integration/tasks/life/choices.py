@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 
 from tests.integration.tasks.life.steps import FAULTS
 from tests.integration.tasks.life.traps import ENDS
-from tests.integration.tasks.life.world import GPU, LATER, WINDOW_S
+from tests.integration.tasks.life.world import GPU, GPUS, LATER, WINDOW_S
 from tests.integration.tasks.scene import CPU
 
 MOST_BUILDS = 8
@@ -20,6 +20,7 @@ REACHED = {
     "models removed",
     "events removed",
     "settler followed",
+    "measured on two",
 }
 SOME = st.integers(0, 30)
 MISHAP = st.none() | st.tuples(st.integers(1, 7), st.sampled_from(sorted(ENDS)))
@@ -37,6 +38,8 @@ FIRST_SPECS: list[Spec] = [
     {"targets": [GPU], **GATED},
     {"targets": [CPU], "limits": {"pending_s": 50_000}},
     {"targets": [LATER], "wait_for_node": WINDOW_S},
+    {"targets": [GPU], "measure_on": list(GPUS), "limits": {"pending_s": 50_000}},
+    {"targets": [CPU, GPU], "measure_on": "every", "wait_for_node": WINDOW_S},
     {"targets": [CPU, GPU, LATER], "wait_for_node": WINDOW_S},
 ]
 _OPTIONS: list[Spec] = [{}] + [

@@ -194,10 +194,7 @@ def _builds_follow_their_jobs(now: Snapshot, _seen: Seen) -> Iterator[str]:
         if build.state is BuildState.CANCELLED or build.cancelled_at is not None:
             yield from _cancelled_stops(now, build, jobs)
             continue
-        good = {
-            target: all(job.state is JobState.SUCCEEDED for job in jobs if job.target == target)
-            for target in {job.target for job in jobs}
-        }
+        good = {target: _is_good(jobs, target) for target in {job.target for job in jobs}}
         live = {job.target for job in jobs if job.state in LIVE}
         if live or not jobs:
             wanted = {BuildState.PENDING, BuildState.RUNNING}
@@ -208,6 +205,25 @@ def _builds_follow_their_jobs(now: Snapshot, _seen: Seen) -> Iterator[str]:
         if build.state not in wanted:
             told = [(job.target, str(job.stage), str(job.state)) for job in jobs]
             yield f"build {build.id} is {build.state} with {told}"
+
+
+def _is_good(jobs: list[AnyRow], target: str) -> bool:
+    """Tell whether all of a target went well; of the SKUs it is measured on one is enough."""
+    mine = [job for job in jobs if job.target == target]
+    skus = [job.state for job in mine if job.sku is not None]
+    rest = [job.state for job in mine if job.sku is None]
+    return set(rest) == {JobState.SUCCEEDED} and (not skus or JobState.SUCCEEDED in skus)
+
+
+def _every_sku_is_waited_for(now: Snapshot, _seen: Seen) -> Iterator[str]:
+    """See that nothing is published before each SKU was measured, or will not be."""
+    for job in now.jobs.values():
+        if job.stage != Stage.PUBLISH or job.key is None:
+            continue
+        mine = [row for row in now.jobs_of[job.build_id] if row.target == job.target and row.sku]
+        live = [row.sku for row in mine if row.state in LIVE]
+        if live or (mine and all(row.state is not JobState.SUCCEEDED for row in mine)):
+            yield f"publish job {job.id} has begun; not measured yet: {live}"
 
 
 def _cancelled_stops(now: Snapshot, build: AnyRow, jobs: list[AnyRow]) -> Iterator[str]:
@@ -259,6 +275,7 @@ LAWS: tuple[Law, ...] = (
     _good_uploads_are_taken,
     _queued_jobs_are_announced,
     _builds_follow_their_jobs,
+    _every_sku_is_waited_for,
     _artifacts_are_published_once,
     *KEPT_LAWS,
 )

@@ -206,5 +206,11 @@ def what_happened(now: Snapshot) -> Counter[str]:
         met["cached"] += job.cached_from is not None
         met["tried again"] += job.attempt > 1
         met[(job.failure or {}).get("code", "no failure")] += 1
+    measured = Counter(
+        (job.build_id, job.target)
+        for job in now.in_state(JobState.SUCCEEDED, Stage.BENCHMARK)
+        if job.sku is not None
+    )
+    met.update("measured on two" for count in measured.values() if count > 1)
     met.update(f"artifact {row.state}" for row in now.artifacts)
     return met

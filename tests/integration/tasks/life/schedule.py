@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
-from enginefarm.errors import Conflict, NotFound, NotServed
+from enginefarm.errors import Conflict, InvalidRequest, NotFound, NotServed
+from enginefarm.sku import EVERY
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
 from storage.models import Job
@@ -81,6 +82,9 @@ class Schedule:
             assert spec.wait_for_node == 0
             assert not all(self.world.serving(str(target)) for target in spec.targets)
             return ""
+        except InvalidRequest as error:
+            self._no_such_sku(spec, error)
+            return ""
         if build_id is not None:
             self.met["repeat answered"] += known is not None
             assert known is None or known[1] in {None, build_id}, "a repeat made another build"
@@ -101,6 +105,13 @@ class Schedule:
         assert (owner.tenant_id, model) not in self.now.models
         self.met["model brought again"] += 1
         self.world.bring(owner, self.world.brought[model])
+
+    def _no_such_sku(self, spec: BuildSpec, error: InvalidRequest) -> None:
+        """See that a build was refused for want of a node with a SKU that it names."""
+        assert error.code == "unknown_sku"
+        there = self.world.measuring()
+        assert not there if spec.measure_on == [EVERY] else set(spec.measure_on) - there
+        self.met["SKU refused"] += 1
 
     def _accepted(self, tenant_id: str, build_id: str) -> None:
         if build_id in self.now.builds:

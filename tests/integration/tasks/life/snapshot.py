@@ -46,6 +46,7 @@ _JOB: tuple[Any, ...] = (
     Job.build_id,
     Job.target,
     Job.stage,
+    Job.sku,
     Job.state,
     Job.attempt,
     Job.failures,

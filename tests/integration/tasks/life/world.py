@@ -16,6 +16,7 @@ from sqlalchemy import select
 
 from enginefarm.digest import digest_of
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LOG_TYPE, REPAIR_TYPE
+from enginefarm.report import Machine
 from enginefarm.state import JobState, NodeState, Stage
 from enginefarm.target import Target
 from storage.models import Artifact, Attempt, Base, Build, Garbage, Job, Model, Node, Outbox
@@ -28,7 +29,9 @@ from tasks.messages import (
     Assignment,
     ClaimReply,
     ClaimRequest,
+    Device,
     FinishRequest,
+    NodeDescription,
     OutputFile,
     Ring,
     UploadSlot,
@@ -41,6 +44,8 @@ from tests.integration.tasks.scene import Scene, add_model
 
 OK = 200
 GPU, LATER = "onnxruntime@sm_89", "onnxruntime@sm_90"
+GPUS = {"l4": "NVIDIA L4", "geforce-rtx-4090": "NVIDIA GeForce RTX 4090"}
+"""Of the architecture of :data:`GPU`, by SKU."""
 POLICY = Policy(
     lease_s=90_000,
     node_heartbeat_s=1_000,
@@ -54,6 +59,7 @@ POLICY = Policy(
     garbage_grace_s=150_000,  # longer than what passes within a step
     pending_s=60_480_000,
 )
+MACHINE = Machine(hostname="rack-1", cpu="EPYC", cores=8, memory_bytes=1 << 34, device="cpu")
 WINDOW_S = 300_000
 PASSING = {"a pause": 2_600, "a silence": 50_000, "a lease": 100_000, "a window": 310_000}
 A_GRACE = 160_000
@@ -105,7 +111,14 @@ class LifeNode(FakeNode):
     dead: bool = False
     draining: bool = False
     heard_at: int = 0
+    skus: tuple[str, ...] = ()
     http: ClassVar[httpx.Client]
+
+    def described(self) -> NodeDescription:
+        devices = [
+            Device(arch="sm_89", name=GPUS[sku], uuid=f"GPU-{self.name}-{sku}") for sku in self.skus
+        ]
+        return super().described().model_copy(update={"devices": devices})
 
     def hear(self, ring: Ring) -> ClaimReply:
         request = ClaimRequest(job_id=ring.job_id, attempt=ring.attempt)
@@ -144,12 +157,14 @@ class LifeNode(FakeNode):
         self, work: Assignment, outputs: list[OutputFile], log: OutputFile | None = None
     ) -> FinishRequest:
         size = outputs[0].size if outputs else 0
+        gpu = GPUS.get(work.sku or "", "cpu")
         return FinishRequest(
             attempt=work.attempt,
             lease_token=work.lease_token,
             state=JobState.SUCCEEDED,
             outputs=outputs,
             facts=self.facts(work.stage, size),
+            machine=MACHINE.model_copy(update={"device": gpu}),
             log=log,
         )
 
@@ -183,7 +198,10 @@ class World:
         self.nodes = [
             LifeNode(self.brittle, "node-a"),
             LifeNode(self.brittle, "node-b", slots=2, engine=b"the same engine each time"),
-            LifeNode(self.brittle, "node-g", [backend(arch="sm_89")], cosine=0.5),
+            LifeNode(
+                self.brittle, "node-g", [backend(arch="sm_89")], cosine=0.5, skus=tuple(GPUS)[:1]
+            ),
+            LifeNode(self.brittle, "node-h", [backend(arch="sm_89")], skus=tuple(GPUS)[1:]),
         ]
 
     def _tenant(self, name: str) -> Scene:
@@ -214,7 +232,12 @@ class World:
     def newcomer(self, name: str, arch: str) -> LifeNode:
         before = next((row.credential for row in self.nodes if row.name == name), None)
         node = LifeNode(
-            self.brittle, name, [backend(arch=arch)], heard_at=self.clock, credential=before
+            self.brittle,
+            name,
+            [backend(arch=arch)],
+            heard_at=self.clock,
+            credential=before,
+            skus=tuple(GPUS) if arch == Target.parse(GPU).arch else (),
         )
         self.nodes = [row for row in self.nodes if row.name != name] + [node]
         return node
@@ -227,6 +250,13 @@ class World:
         self.clock += seconds
         tables = (Base.metadata.tables[row.__tablename__] for row in _DATED)
         let_pass(self.farm, seconds, tables)
+
+    def measuring(self) -> set[str]:
+        """Return the SKUs that active nodes have."""
+        with self.farm.database.transaction() as session:
+            query = select(Node.name).where(Node.state == NodeState.ACTIVE)
+            active = set(session.scalars(query))
+        return {sku for node in self.nodes if node.name in active for sku in node.skus}
 
     def serving(self, target: str) -> bool:
         """Tell whether an active node builds for a target."""

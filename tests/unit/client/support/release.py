@@ -113,8 +113,12 @@ class Release:
         key: SigningKey,
         files: dict[str, bytes] | None = None,
         config: EngineConfig | None = None,
+        annotations: dict[str, dict[str, str]] | None = None,
     ) -> Release:
-        """Make an artifact over ``files``, of which the first is the engine, and sign it."""
+        """Make an artifact over ``files``, of which the first is the engine, and sign it.
+
+        ``annotations``: those of files, by name.
+        """
         files = files or {"model.onnx": b"engine bytes " * 1000, "report.json": b'{"schema":1}'}
         told = config or engine_config("")
         named = told.model_copy(update={"engine_file": next(iter(files))})
@@ -126,6 +130,7 @@ class Release:
                     data,
                     REPORT_TYPE if name.endswith(".json") else ENGINE_TYPES["onnxruntime"],
                     name,
+                    **(annotations or {}).get(name, {}),
                 )
                 for name, data in files.items()
             ],
@@ -152,13 +157,13 @@ class Release:
         return {digest_of(data): data for data in (self.config, *self.files.values())}
 
 
-def described(data: bytes, media_type: str, name: str = "") -> Descriptor:
-    """Return a descriptor of some bytes."""
+def described(data: bytes, media_type: str, name: str = "", **more: str) -> Descriptor:
+    """Return a descriptor of some bytes; ``more``: further annotations."""
     return Descriptor(
         media_type=media_type,
         digest=digest_of(data),
         size=len(data),
-        annotations={TITLE: name} if name else {},
+        annotations=({TITLE: name} if name else {}) | more,
     )
 
 

@@ -131,3 +131,17 @@ def test_while_all_are_out_a_node_serves_only_what_needs_none() -> None:
     (ort, rtx) = told.backends
     assert (ort.builds, ort.measures, rtx.builds) == (["cpu"], ["cpu"], ["sm_90"])
     assert without(NODE, {}) == NODE
+
+
+def test_a_measurement_on_a_sku_takes_a_device_of_it_and_no_other() -> None:
+    l4, l40s = (Device(arch="sm_89", name=name, uuid=name) for name in ("NVIDIA L4", "NVIDIA L40S"))
+    target, rules = Target(backend="onnxruntime", arch="sm_89"), GpuRules()
+    need = need_of(Stage.BENCHMARK, target, [CPU, l4, l40s], rules, "l40s")
+    assert need.devices == ["NVIDIA L40S"]
+    assert need_of(Stage.BENCHMARK, target, [l4, l40s], rules).devices == [
+        "NVIDIA L4",
+        "NVIDIA L40S",
+    ]
+    with pytest.raises(JobFailed) as refused:
+        need_of(Stage.BENCHMARK, target, [CPU, l4], rules, "l40s")
+    assert refused.value.code == "not_measurable_here"

@@ -1,0 +1,176 @@
+"""Run an engine of TensorRT-RTX on the GPU that is here, and keep what its first start compiles.
+
+The runtime compiles an engine's kernels when it is first run. What that leaves is serialized at the
+end, and may be given to the next start. Inputs and outputs are copied for each run, as a program
+does that has its data on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from enginefarm.errors import JobFailed
+from enginefarm.state import Blame
+from enginefarm.views import TensorView
+from workers.backends.base import Array, NotOnDevice
+from workers.backends.trt.recording import Record, plain
+from workers.diagnosis import shorten
+
+_NUMPY = {
+    "FLOAT": "float32",
+    "HALF": "float16",
+    "BOOL": "bool",
+    **{name: name.lower() for name in ("INT8", "INT32", "INT64", "UINT8")},
+}
+
+
+class Memory(Protocol):
+    """What is used of CUDA's driver: :class:`workers.backends.cuda_driver.CudaDriver`."""
+
+    stream: int
+
+    def allocated(self, size: int) -> int:
+        """Return the address of so many bytes on the device."""
+
+    def freed(self, address: int) -> None:
+        """Give them back."""
+
+    def to_device(self, device: int, host: int, size: int) -> None:
+        """Have the stream copy to the device."""
+
+    def to_host(self, host: int, device: int, size: int) -> None:
+        """Have the stream copy to the host."""
+
+    def finish(self) -> None:
+        """Wait until the stream has done all."""
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """The runtime, imported, with its one logger, and the device's memory."""
+
+    trt: ModuleType
+    logger: Any
+    record: Record
+    memory: Memory
+
+
+class RtxRunner:
+    """See :class:`workers.backends.base.Runner` and :class:`base.LeavesRuntimeCache`."""
+
+    threads = 0
+
+    def __init__(self, runtime: Runtime, engine: Path, cache: bytes | None = None) -> None:
+        """Open an engine, with a cache that an earlier start has left.
+
+        Raises:
+            JobFailed: the runtime does not open it (``engine_load_failed``), does not take the
+                cache (``runtime_cache_refused``), or it has an input or output of a type that no
+                array here has (``not_measurable_here``).
+        """
+        self._runtime, self._path = runtime, engine
+        trt, said_before = runtime.trt, len(runtime.record.errors)
+        self._opener = trt.Runtime(runtime.logger)
+        self._engine = self._opener.deserialize_cuda_engine(engine.read_bytes())
+        if self._engine is None:
+            raise self._refused("does not open the engine", "engine_load_failed", said_before)
+        config = self._engine.create_runtime_config()
+        self._cache = config.create_runtime_cache()
+        if cache is not None and not self._cache.deserialize(cache):
+            raise self._refused("does not take the cache", "runtime_cache_refused", said_before)
+        config.set_runtime_cache(self._cache)
+        self._context = self._engine.create_execution_context(config)
+        if self._context is None:
+            raise self._refused("does not start the engine", "engine_load_failed", said_before)
+        views = [self._view(number) for number in range(self._engine.num_io_tensors)]
+        self.inputs = [view for mode, view in views if mode == trt.TensorIOMode.INPUT]
+        self.outputs = [view for mode, view in views if mode == trt.TensorIOMode.OUTPUT]
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array | None]:
+        """Copy in, run, copy out, and wait for the end.
+
+        Raises:
+            JobFailed: the runtime does not run it (``engine_run_failed``).
+        """
+        taken: list[int] = []
+        try:
+            for view in self.inputs:
+                whole = np.ascontiguousarray(feeds[view.name], dtype=view.dtype)
+                self._context.set_input_shape(view.name, whole.shape)
+                self._copy_in(self._place(view.name, whole.nbytes, taken), whole)
+            made = [self._output(view) for view in self.outputs]
+            places = [
+                self._place(view.name, array.nbytes, taken)
+                for view, array in zip(self.outputs, made, strict=True)
+            ]
+            if not self._context.execute_async_v3(self._runtime.memory.stream):
+                raise self._refused("does not run the engine", "engine_run_failed", 0)
+            for place, array in zip(places, made, strict=True):
+                self._runtime.memory.to_host(array.ctypes.data, place, array.nbytes)
+            self._runtime.memory.finish()
+        except NotOnDevice as error:
+            raise _not_here(str(error), "engine_run_failed") from error
+        finally:
+            for address in taken:
+                self._runtime.memory.freed(address)
+        return list(made)
+
+    def runtime_cache(self) -> bytes:
+        """Return what has been compiled so far."""
+        return bytes(memoryview(self._cache.serialize()))
+
+    def started_again(self, cache: bytes) -> RtxRunner | None:
+        """Return the engine opened once more, with a cache; None if that is not taken."""
+        try:
+            return RtxRunner(self._runtime, self._path, cache)
+        except JobFailed as error:
+            if error.code == "runtime_cache_refused":
+                return None
+            raise
+
+    def _view(self, number: int) -> tuple[Any, TensorView]:
+        name = self._engine.get_tensor_name(number)
+        kind = _NUMPY.get(self._engine.get_tensor_dtype(name).name)
+        if kind is None:
+            why = f"{name} is of type {self._engine.get_tensor_dtype(name).name}"
+            raise _not_here(why, "not_measurable_here")
+        shape = [None if dim < 0 else int(dim) for dim in self._engine.get_tensor_shape(name)]
+        return self._engine.get_tensor_mode(name), TensorView(name=name, dtype=kind, shape=shape)
+
+    def _place(self, name: str, size: int, taken: list[int]) -> int:
+        address = self._runtime.memory.allocated(size)
+        taken.append(address)
+        self._context.set_tensor_address(name, address)
+        return address
+
+    def _copy_in(self, place: int, array: Array) -> None:
+        self._runtime.memory.to_device(place, array.ctypes.data, array.nbytes)
+        # What is copied is the caller's, and may be gone before the stream comes to it.
+        self._runtime.memory.finish()
+
+    def _output(self, view: TensorView) -> Array:
+        shape = tuple(int(dim) for dim in self._context.get_tensor_shape(view.name))
+        if any(dim < 0 for dim in shape):
+            raise _not_here(f"the size of {view.name} depends on data", "not_measurable_here")
+        return np.empty(shape, dtype=view.dtype)
+
+    def _refused(self, what: str, code: str, said_before: int) -> JobFailed:
+        said = [plain(text) for text in self._runtime.record.errors[said_before:]]
+        why = shorten(said[-1], 300) if said else "it gives no reason"
+        return _not_here(f"The runtime {what}: {why}", code)
+
+
+def _not_here(why: str, code: str) -> JobFailed:
+    return JobFailed(
+        "The engine cannot be measured on this node.",
+        blame=Blame.NODE,
+        code=code,
+        why=f"{why}.",
+        fix="Read the job's log; try a node with another driver or GPU.",
+    )
