@@ -10,7 +10,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from api import views
+from api import artifact_views
 from api.auth import Entrance, needs
 from api.openapi import KEYED, problems
 from api.parameters import DigestPath
@@ -51,7 +51,9 @@ def manifest(digest: DigestPath, request: Request, entrance: Deployer) -> Respon
     with entrance.transaction() as (session, caller):
         row = artifact_for(session, caller, digest)
         data = row.manifest
-        gone = views.artifact(row, lost.of_artifact(session, caller.tenant_id, digest)).lost
+        gone = artifact_views.artifact(
+            row, lost.of_artifact(session, caller.tenant_id, digest)
+        ).lost
     etag = f'"{digest}"'
     headers = {
         "ETag": etag,
@@ -74,7 +76,9 @@ def summary(digest: DigestPath, entrance: Deployer) -> ArtifactView:
     with entrance.transaction() as (session, caller):
         row = artifact_for(session, caller, digest)
         search = None if row.search_id is None else searches.find(session, row.search_id)
-        return views.artifact(row, lost.of_artifact(session, caller.tenant_id, digest), search)
+        return artifact_views.artifact(
+            row, lost.of_artifact(session, caller.tenant_id, digest), search
+        )
 
 
 @router.get(

@@ -155,6 +155,7 @@ def _candidate(
         number=row.number,
         why=row.why,
         precision=Precision.model_validate(row.precision),
+        profile=row.profile,
         build=row.build_id,
         build_state=states.get(row.build_id or ""),
         outcome=outcome,

@@ -6,7 +6,7 @@ What a node or a stage left in JSON columns is read leniently where a person onl
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,14 +14,11 @@ from sqlalchemy import Row
 
 from api.verdicts import verdict_of
 from enginefarm.errors import Failure
-from enginefarm.manifest import CONFIG_TYPE, read_manifest
-from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import ArtifactState, JobState, Stage
+from enginefarm.state import JobState, Stage
 from enginefarm.target import Target
 from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
-    ArtifactView,
     AttemptView,
     BackendView,
     BuildSummary,
@@ -223,47 +220,6 @@ def node(row: rows.Node, running: list[str]) -> NodeView:
         last_seen_at=row.last_seen_at,
         enrolled_at=row.enrolled_at,
     )
-
-
-def artifact(
-    row: rows.Artifact, lost: Collection[str] = (), search: rows.Search | None = None
-) -> ArtifactView:
-    """Show an artifact; its files are those its manifest names, ``lost`` the digests of some.
-
-    ``search``: the one whose candidate it is.
-    """
-    manifest = read_manifest(row.manifest)
-    config = manifest.config
-    files = [
-        FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
-        for file in manifest.layers
-    ]
-    files.append(
-        FileView(name="config.json", digest=config.digest, size=config.size, media_type=CONFIG_TYPE)
-    )
-    return ArtifactView(
-        digest=row.digest,
-        state=row.state,
-        target=Target.parse(row.target),
-        model=row.model_digest,
-        model_name=row.model_name,
-        build=row.build_id,
-        size=row.size,
-        files=files,
-        report=BuildReport.model_validate(row.report) if row.report else None,
-        created_at=row.created_at,
-        lost=[file.name for file in files if file.digest in lost],
-        engine_expired_at=row.engine_expired_at,
-        search=row.search_id,
-        kept_back=None if search is None else _kept_back(row, search),
-    )
-
-
-def _kept_back(row: rows.Artifact, search: rows.Search) -> str | None:
-    if row.state is not ArtifactState.QUARANTINED:
-        return None
-    said = "not chosen" if search.state.terminal else "which is not over"
-    return f"a candidate of search {search.id}, {said}"
 
 
 def trust_key(row: rows.SigningKey) -> TrustKey:

@@ -24,7 +24,7 @@ from enginefarm.cli.figures import size
 from enginefarm.client import FarmClient
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import AccuracyOf, CandidateView, SearchView
-from enginefarm.search_words import precision_words
+from enginefarm.search_words import candidate_words
 from localfarm.farm import LocalFarm
 from localfarm.folder import Folder, read_client_file
 from localfarm.models import shipped
@@ -113,7 +113,7 @@ def markdown(name: str, found: SearchView) -> Iterator[str]:
     yield "| ---: | --- | ---: | ---: | ---: | ---: | --- | --- |"
     for row in found.candidates:
         mark = "chosen" if row.number == found.chosen else "yes" if row.on_front else ""
-        yield f"| {row.number} | {precision_words(row.precision)} | {_cells(row)} | {mark} |"
+        yield f"| {row.number} | {candidate_words(row)} | {_cells(row)} | {mark} |"
     yield ""
 
 

@@ -6,7 +6,7 @@ Each refusal names the field and the nearest right word.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.errors import InvalidRequest
@@ -14,6 +14,8 @@ from enginefarm.fixed import with_fixed
 from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
 from enginefarm.portable import check_portability
+from enginefarm.profile import measured_at
+from enginefarm.shapes_text import shapes_text
 from enginefarm.spec import BuildSpec, Gate, Metric
 from enginefarm.views import TensorView
 from tasks.readings import OF_METRIC, RELATIVE
@@ -43,7 +45,7 @@ def check_spec(spec: BuildSpec, inputs: Sequence[str], outputs: Sequence[str]) -
 
     Raises:
         InvalidRequest: ``option_unused``, ``portability_refused``, ``benchmark_window``,
-            ``batch_outside_profile``,
+            ``batch_outside_profile``, ``shapes_outside_profile``,
             ``gate_bounds``, ``gate_direction``, ``gate_without_output``, ``gate_target_unknown``,
             ``unknown_input``, ``unknown_output``, ``synthetic_unused``,
             ``metric_without_dataset``, ``gate_without_metric``, ``gate_against``,
@@ -98,6 +100,8 @@ def _check_options(spec: BuildSpec) -> None:
         )
     for batch in window.batches:
         _check_batch(spec, batch)
+    for shapes in window.shapes:
+        _check_measured_at(spec, shapes)
 
 
 def _check_batch(spec: BuildSpec, batch: int) -> None:
@@ -120,6 +124,17 @@ def _no_batch(batch: int, why: str) -> InvalidRequest:
         why=why,
         fix="Widen the profile, or leave the batch out of options.benchmark.batches.",
     )
+
+
+def _check_measured_at(spec: BuildSpec, shapes: Mapping[str, Sequence[int]]) -> None:
+    """Refuse shapes to measure at that no profile allows, before anything is built."""
+    if not measured_at(spec.profiles, [shapes]):
+        raise InvalidRequest(
+            f"No profile of the build allows {shapes_text(shapes)}, at which to measure.",
+            code="shapes_outside_profile",
+            why="An engine takes no other shapes than its profiles allow; each names all inputs.",
+            fix="Widen a profile, or name other shapes in options.benchmark.shapes.",
+        )
 
 
 def _check_synthetic(spec: BuildSpec, inputs: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ whoever has their tool can run them, whatever the target is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginefarm.compile_options import first_version, unknown_to
@@ -29,6 +29,7 @@ from tasks.routing import (
 from tasks.steps import Step, steps_of
 from tasks.twin import Twin, twin_kind
 from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
+from tasks.versions import newest
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -87,7 +88,8 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     """
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
-    tool = newest_tool(nodes, spec.precision)
+    readers = _readers(nodes, target)
+    tool = newest_tool(readers, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
         raise not_in_this_version(target)
     if spec.precision.stage is not None and tool is None and version is not None:
@@ -105,11 +107,17 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
         )
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
-        return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, nodes))
+        return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, readers))
     reason = unmeasured_reason(nodes, target)
     _refuse_unmeasurable(spec.gates, target, reason)
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _readers(nodes: Sequence[LiveNode], target: Target) -> Sequence[LiveNode]:
+    """Return the nodes that read a target: what makes its precision needs nothing else of it."""
+    refined = target.refined
+    return [node for node in nodes if not refined or node.description.reads_refined_targets]
 
 
 def _twin(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode] | None) -> Twin | None:
@@ -194,7 +202,7 @@ def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
             for stage in (Stage.CHECK, Stage.COMPILE)
         )
     }
-    return max(versions, key=_version_order, default=None)
+    return newest(versions)
 
 
 def measures_on(nodes: Sequence[LiveNode], target: Target, version: str | None) -> str | None:
@@ -240,17 +248,7 @@ def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
         if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
         and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
-    return max(versions, key=_version_order, default=None)
-
-
-def newest(versions: Iterable[str]) -> str | None:
-    """Return the newest of some versions, if there is any."""
-    return max(versions, key=_version_order, default=None)
-
-
-def _version_order(version: str) -> tuple[tuple[int, str], ...]:
-    parts = version.replace("-", ".").replace("+", ".").split(".")
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+    return newest(versions)
 
 
 def waits_for_measure(spec: BuildSpec, target: Target) -> bool:

@@ -6,6 +6,7 @@ version; what has no influence (labels, priority, limits, file names) is left ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from enginefarm.gate import Tainted
 from enginefarm.portable import in_options
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
-from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate
+from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate, Profile
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 from tasks.readings import LATENCIES
@@ -28,7 +29,7 @@ PRECISION_RULES = 2
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 VERDICT_RULES = 2
 """Raised whenever a precision would get another verdict from the same measurements."""
-_SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "streams"})
+_SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "shapes", "streams"})
 MEASUREMENT_RULES = 3
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 BESIDE_RULES = 2
@@ -84,9 +85,9 @@ def recipe_for(
     spec, target = in_options(spec, target)
     head: dict[str, Any] = whole | {"target": str(target)}
     built: dict[str, Any] = {"backend_version": version, "model": model}
-    built["profiles"] = [
-        {name: shape.model_dump() for name, shape in profile.items()} for profile in spec.profiles
-    ]
+    built["profiles"] = _plain(spec.profiles)
+    if stage is Stage.REPAIR or stage in PRECISION_STAGES:
+        built["profiles"] = _plain(spec.prepared_at or spec.profiles)
     if stage is Stage.REPAIR:
         return _repaired(spec, target) | built
     if stage is Stage.BENCHMARK:
@@ -133,6 +134,10 @@ def _precise(stage: Stage, spec: BuildSpec, version: str, built: dict[str, Any])
         "synthetic": _synthetic(spec),
         "seed": spec.seed,
     }
+
+
+def _plain(profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+    return [{name: row.model_dump() for name, row in each.items()} for each in profiles]
 
 
 def _of_inputs(profile: dict[str, Any], inputs: tuple[str, ...] | None) -> dict[str, Any]:

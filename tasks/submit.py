@@ -11,7 +11,7 @@ from enginefarm.errors import Conflict
 from enginefarm.finding import Finding
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
-from enginefarm.profile import check_profiles
+from enginefarm.profile import check_profiles, measured_at
 from enginefarm.spec import BuildSpec
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.tensor import StoredArray
@@ -187,11 +187,14 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
     inputs = with_fixed(declared, spec.options.repair.fix_inputs)
     check_spec(spec, [row.name for row in inputs], outputs)
     check_profiles(inputs, spec.profiles)
+    if spec.prepared_at:
+        check_profiles(inputs, spec.prepared_at)
     if spec.evaluation is not None:
         dataset = catalogue.get_dataset(session, tenant_id, spec.evaluation)
         arrays = [TensorView.model_validate(row) for row in dataset.arrays]
         check_against(inputs, arrays, spec.evaluation_metric)
-        for profile in spec.profiles[:1]:  # the one that a dataset is measured under
+        # A dataset is measured under the first.
+        for profile in measured_at(spec.profiles, spec.options.benchmark.shapes)[:1]:
             check_within(inputs, arrays, profile)
     require_named(session, tenant_id, spec.gates)
     check_precision(spec)

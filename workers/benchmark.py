@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from enginefarm.errors import JobFailed
+from enginefarm.profile import measured_at
 from enginefarm.report import AccuracyReport, LatencyReport
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
@@ -42,7 +43,8 @@ def run(
     ``device`` is the GPU that this process has taken for it, if the target has one. ``keep`` gets
     what was found of the engine before its twin is loaded.
     """
-    profiles: list[Profile | None] = list(request.source.profiles) or [None]
+    asked = measured_at(request.source.profiles, request.options.shapes)
+    profiles: list[Profile | None] = list(asked) or [None]
     start = FirstStart(request, profiles[0])
     engine, load_ms = start.opened(backend)
     latency = []

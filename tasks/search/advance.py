@@ -121,6 +121,7 @@ def read(candidate: Candidate) -> Tried:
     return Tried(
         Precision.model_validate(candidate.precision),
         None if found is None else Outcome.model_validate(found),
+        candidate.profile,
     )
 
 
@@ -133,9 +134,11 @@ def _tried(
         with session.begin_nested():
             measured = measured_now(session, spec)
             gates = outcome.gates_of(spec, proposal.precision, measured=measured)
-            asked = _labelled(with_precision(spec, proposal.precision, gates), row.id)
+            asked = with_precision(spec, proposal.precision, gates, proposal.profile)
             requester = Requester(row.tenant_id, row.api_key_id)
-            made.build_id = submit(session, farm.policy, requester, asked, row.id).build.id
+            made.build_id = submit(
+                session, farm.policy, requester, _labelled(asked, row.id), row.id
+            ).build.id
     except FarmError as error:
         awaited = _awaited(error)
         if awaited is not None and not _waited_long(session, farm, row):
@@ -156,6 +159,7 @@ def _candidate(row: Search, proposal: Proposal, number: int) -> Candidate:
         number=number,
         tenant_id=row.tenant_id,
         precision=proposal.precision.model_dump(mode="json"),
+        profile=proposal.profile,
         why=proposal.why,
         created_at=now(),
     )
@@ -187,9 +191,8 @@ def _end(
     """Choose, and let out what is chosen; the others stay kept back."""
     found = {each.number: read(each) for each in tried}
     outcomes = {n: each.outcome for n, each in found.items() if each.outcome is not None}
-    precisions = {number: each.precision for number, each in found.items()}
     row.chosen = choice.choose(spec, outcomes)
-    row.verdict = words.verdict(spec, precisions, outcomes, why)
+    row.verdict = words.verdict(spec, found, outcomes, why)
     engines = any(each.artifact for each in outcomes.values())
     unchosen = SearchState.UNMET if engines else SearchState.FAILED
     row.state = unchosen if row.chosen is None else SearchState.SUCCEEDED

@@ -25,6 +25,7 @@ from tasks.precision_rules import check_precision
 from tasks.quotas import require_few_searches
 from tasks.routing import APART
 from tasks.search.outcome import gates_of, requirements
+from tasks.search.profiles import check_alternatives
 from tasks.search.strategy import openers, tools_of
 from tasks.search.words import notes
 from tasks.submit import Requester, admit
@@ -43,7 +44,8 @@ def begin(session: Session, requester: Requester, spec: SearchSpec) -> Begun:
 
     Raises:
         InvalidRequest: it is no search (``search_target``, ``search_precision``,
-            ``search_requirement``, ``search_empty``), or a candidate could not be built.
+            ``search_requirement``, ``search_profile``, ``search_empty``), or a candidate could not
+            be built.
         NotServed: nobody could build a candidate.
         QuotaExceeded: the tenant has as many searches as it may have (code ``quota_searches``).
     """
@@ -84,6 +86,8 @@ def _admitted(session: Session, tenant_id: str, spec: SearchSpec, *, measured: b
     for row in openers(spec, kinds_of(spec)):
         gates = gates_of(spec, row.precision, measured=measured)
         admit(session, tenant_id, with_precision(spec, row.precision, gates))
+    for profile in spec.space.profiles:
+        admit(session, tenant_id, with_precision(spec, Precision(), [], profile))
     return model
 
 
@@ -138,7 +142,8 @@ def check_search(spec: SearchSpec) -> None:
 
     Raises:
         InvalidRequest: several targets, a precision of the build's own, a check, a requirement
-            that names another artifact or target, or nothing to try.
+            that names another artifact or target, a profile that cannot be tried, or nothing to
+            try.
     """
     build = spec.build
     require_no_comparison(build)
@@ -156,6 +161,7 @@ def check_search(spec: SearchSpec) -> None:
                 f"A requirement on {gate.metric} names an artifact or another target.",
                 "Give it a bound of its own: at_least or at_most.",
             )
+    check_alternatives(spec)
     if not kinds_of(spec):
         raise _refusal(
             "search_empty",

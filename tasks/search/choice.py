@@ -74,6 +74,13 @@ def preferred(spec: SearchSpec, outcomes: Outcomes) -> Prefer:
     return Prefer.LATENCY if run and not all(row.tainted for row in met) else Prefer.SIZE
 
 
+def contenders(spec: SearchSpec, outcomes: Outcomes) -> list[int]:
+    """Return the candidates that have become engines, the best first: those that meet all lead."""
+    by = preferred(spec, outcomes)
+    built = {n: row for n, row in outcomes.items() if row.artifact is not None}
+    return sorted(built, key=lambda n: (not built[n].met, *_order(by, built[n]), n))
+
+
 def choose(spec: SearchSpec, outcomes: Outcomes) -> int | None:
     """Return the number of the best candidate that meets the requirements, if any does.
 
@@ -81,14 +88,13 @@ def choose(spec: SearchSpec, outcomes: Outcomes) -> int | None:
     """
     by = preferred(spec, outcomes)
     met = {n: row for n, row in able(outcomes).items() if not _undecided(by, row)}
-    cost = _COSTS[by]
+    return min(met, key=lambda number: (*_order(by, met[number]), number), default=None)
 
-    def order(number: int) -> tuple[float, float, int]:
-        row = met[number]
-        found = cost(row)
-        return (float("inf") if found is None else found), -(near(row) or -1.0), number
 
-    return min(met, key=order, default=None)
+def _order(by: Prefer, row: Outcome) -> tuple[float, float]:
+    """Return what decides, and what does where that is the same; the smaller is the better."""
+    found = _COSTS[by](row)
+    return (float("inf") if found is None else found), -(near(row) or -1.0)
 
 
 def _undecided(by: Prefer, row: Outcome) -> bool:

@@ -18,7 +18,7 @@ from enginefarm.search import USUAL_REQUIREMENT, SearchSpec
 from enginefarm.search_views import AccuracyOf, Outcome
 from enginefarm.state import ArtifactState, Stage
 from tasks.gates import describe, judge
-from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT
+from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, at_profiles
 from tasks.unserved import nobody_makes
 
 _EXACT = "the model as it came is what accuracy is held against"
@@ -68,14 +68,12 @@ def read(
 ) -> Outcome:
     """Return what a report says of a candidate. ``fit``: nothing but the choice keeps it back.
 
-    Where its engine was not run, the accuracy is that of the model file it was built from. A
-    latency that cannot be relied on meets no requirement, whatever it is.
+    Where its engine was not run, the accuracy is that of the model file it was built from.
     """
     whose, accuracy = _accuracy(report)
     aside = set_aside(spec, measured=report.measured)
-    latency = [row for row in report.latency if not row.swept]
-    tainted = _taints(latency)
-    judged = _judged(spec, report, aside, tainted)
+    latency = at_profiles(report)
+    judged = _judged(spec, report, aside)
     rows = [] if accuracy is None else accuracy.outputs
     costs = None if report.precision is None else report.precision.sensitivity
     metric = None if accuracy is None else accuracy.metric
@@ -88,7 +86,7 @@ def read(
         metric_loss=None if metric is None else metric.loss,
         latency_p50_ms=_most(latency, LATENCIES[Metric.LATENCY_P50_MS]),
         latency_p99_ms=_most(latency, LATENCIES[Metric.LATENCY_P99_MS]),
-        tainted=tainted,
+        tainted=_taints(latency),
         memory_bytes=max((row.peak_memory_bytes for row in latency), default=None),
         engine_bytes=report.compile.engine_bytes,
         verdicts=[row for _, row in judged],
@@ -104,7 +102,7 @@ def read(
 
 
 def _judged(
-    spec: SearchSpec, report: BuildReport, aside: Sequence[Gate], tainted: Sequence[str]
+    spec: SearchSpec, report: BuildReport, aside: Sequence[Gate]
 ) -> list[tuple[Gate, GateVerdict]]:
     """Return each requirement that can be judged, with what came of it."""
     whose, accuracy = _accuracy(report)
@@ -112,10 +110,7 @@ def _judged(
     if whose is AccuracyOf.ORIGINAL:
         asked = [row for row in asked if not of_accuracy(row)]
     verdicts = judge(asked, report.model_copy(update={"accuracy": accuracy}))
-    return [
-        (gate, _unreliable(row, tainted) if tainted and gate.metric in LATENCIES else row)
-        for gate, row in zip(asked, verdicts, strict=True)
-    ]
+    return list(zip(asked, verdicts, strict=True))
 
 
 def failed(failure: Failure) -> Outcome:
@@ -135,11 +130,6 @@ def untried(precision: Precision) -> Outcome:
 def _taints(latency: Sequence[LatencyReport]) -> list[str]:
     found = [reason for row in latency if row.trust is not None for reason in row.trust.tainted]
     return list(dict.fromkeys(found))
-
-
-def _unreliable(verdict: GateVerdict, tainted: Sequence[str]) -> GateVerdict:
-    said = f"the latency is tainted: {'; '.join(tainted)}"
-    return GateVerdict(gate=verdict.gate, value=None, met=False, reason=said)
 
 
 def _accuracy(report: BuildReport) -> tuple[AccuracyOf | None, AccuracyReport | None]:

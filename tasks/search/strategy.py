@@ -3,7 +3,8 @@
 First what needs no guessing: the model as it came, int8 by each method, and the half precisions.
 If no int8 is near enough, the best of them is tried again with its costliest layers left as they
 came: a few numbers of layers far apart, then between the most that is too few and the fewest that
-is enough. The fewer stay, the more is int8, so the fewest that are enough are looked for.
+is enough. The fewer stay, the more is int8, so the fewest that are enough are looked for. Last come
+other profiles, for the best of these (:mod:`tasks.search.profiles`).
 
 What no live node has the tool for is held back, and keeps nothing else from being tried. Whatever
 comes of candidates, each step tries something, waits for something, or ends the search; and nothing
@@ -13,7 +14,7 @@ is tried twice. So a search ends within its budget.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from pydantic import TypeAdapter, ValidationError
@@ -32,6 +33,7 @@ from enginefarm.precision import (
 )
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import Outcome
+from tasks.search.profiles import room_for_profiles, with_profiles
 from tasks.search.tried import Proposal, Step, Tried
 
 Away = Callable[[Precision], bool]
@@ -73,13 +75,13 @@ def next_step(
     return Step(found, over=over, why=said, held=held, waits=quiet and bool(held))
 
 
-def _untried(wanted: Iterator[Proposal], tried: Sequence[Tried]) -> list[Proposal]:
+def _untried(wanted: Iterable[Proposal], tried: Sequence[Tried]) -> list[Proposal]:
     """Return what has not been tried yet, each once."""
     found: list[Proposal] = []
-    known = [row.precision for row in tried]
+    known = [(row.precision, row.profile) for row in tried]
     for row in wanted:
-        if row.precision not in known:
-            known.append(row.precision)
+        if (row.precision, row.profile) not in known:
+            known.append((row.precision, row.profile))
             found.append(row)
     return found
 
@@ -87,7 +89,26 @@ def _untried(wanted: Iterator[Proposal], tried: Sequence[Tried]) -> list[Proposa
 def _wanted(
     spec: SearchSpec, kinds: Sequence[PrecisionKind], tried: Sequence[Tried], away: Away
 ) -> Iterator[Proposal]:
-    """Yield all that is worth trying by what is known now, the most telling first."""
+    """Yield all that is worth trying by what is known now: precisions first, and then profiles.
+
+    What of the budget is kept for profiles goes to precisions if no profile can use it.
+    """
+    plain = [row for row in tried if row.profile is None]
+    found = _untried(_precisions(spec, kinds, plain, away), plain)
+    here = [row for row in found if not away(row.precision)]
+    room = max(0, spec.budget.candidates - room_for_profiles(spec) - len(plain))
+    yield from here[:room]
+    yield from (row for row in found if away(row.precision))
+    if here[:room] or any(row.outcome is None for row in plain):
+        return
+    more = _untried(with_profiles(spec, plain), tried)
+    yield from more or here[room:]
+
+
+def _precisions(
+    spec: SearchSpec, kinds: Sequence[PrecisionKind], tried: Sequence[Tried], away: Away
+) -> Iterator[Proposal]:
+    """Yield the precisions that are worth trying by what is known now, the most telling first."""
     first = list(openers(spec, kinds))
     yield from first
     if any(_is_open(row, tried, away) for row in first):

@@ -11,10 +11,11 @@ from enginefarm.search_views import Outcome
 
 @dataclass(frozen=True)
 class Proposal:
-    """A precision to try, and why."""
+    """A precision to try, and why. ``profile``: another than the build's, by its name."""
 
     precision: Precision
     why: str
+    profile: str | None = None
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Tried:
 
     precision: Precision
     outcome: Outcome | None
+    profile: str | None = None
 
 
 @dataclass(frozen=True)

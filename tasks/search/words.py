@@ -8,12 +8,16 @@ from enginefarm.counted import counted
 from enginefarm.gate import Gate
 from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.report import GateVerdict
-from enginefarm.search import Prefer, SearchSpec
+from enginefarm.search import Prefer, SearchSpec, measured_shapes
 from enginefarm.search_views import Outcome
+from enginefarm.shapes_text import shapes_text
 from tasks.gates import describe
 from tasks.search.choice import Outcomes, able, choose, nearest, preferred
 from tasks.search.outcome import requirements, set_aside
+from tasks.search.tried import Tried
 
+_ONE_FOR_ALL = frozenset({"onnxruntime"})
+"""Backends that build the same engine whatever the profile is."""
 _NAMES = {
     Prefer.LATENCY: "P99",
     Prefer.SIZE: "the engine's size",
@@ -22,34 +26,32 @@ _NAMES = {
 }
 
 
-def verdict(
-    spec: SearchSpec, precisions: Mapping[int, Precision], outcomes: Outcomes, why: str
-) -> str:
+def verdict(spec: SearchSpec, tried: Mapping[int, Tried], outcomes: Outcomes, why: str) -> str:
     """Return what a search that is over has found, in a few sentences."""
     chosen = choose(spec, outcomes)
-    counts = f"{_counts(precisions, outcomes, why)}{_tainted(outcomes)}"
+    counts = f"{_counts(tried, outcomes, why)}{_tainted(outcomes)}"
     if not any(row.artifact for row in outcomes.values()):
         return f"No candidate became an engine. {counts}"
     if chosen is None and able(outcomes):
         met = _all(requirements(spec))
         return f"None of those that meet {met} is chosen: latency decides. {counts}"
     if chosen is None:
-        return f"{_unmet(spec, precisions, outcomes)} {counts}"
+        return f"{_unmet(spec, tried, outcomes)} {counts}"
     by = _NAMES[preferred(spec, outcomes)]
-    said = f"Candidate {chosen} ({told(precisions[chosen])}) is the best by {by} of those that meet"
+    said = f"Candidate {chosen} ({_named(tried[chosen])}) is the best by {by} of those that meet"
     judged = [row for row in requirements(spec) if describe(row) not in outcomes[chosen].set_aside]
     said += f" {_all(judged)}."
-    if precisions[chosen].kind is PrecisionKind.AS_IS:
-        said += f" {_no_better(precisions, outcomes)}"
+    if tried[chosen].precision.kind is PrecisionKind.AS_IS:
+        said += f" {_no_better(tried, outcomes)}"
     return f"{said} {counts}"
 
 
-def _counts(precisions: Mapping[int, Precision], outcomes: Outcomes, why: str) -> str:
+def _counts(tried: Mapping[int, Tried], outcomes: Outcomes, why: str) -> str:
     untried = [number for number, row in outcomes.items() if row.untried]
-    tried = len(outcomes) - len(untried)
-    said = f"{counted(tried, 'candidate was', 'candidates were')} tried; it ended since {why}."
+    others = len(outcomes) - len(untried)
+    said = f"{counted(others, 'candidate was', 'candidates were')} tried; it ended since {why}."
     if untried:
-        tools = sorted({str(precisions[number].maker) for number in untried})
+        tools = sorted({str(tried[number].precision.maker) for number in untried})
         more = counted(len(untried), "more was", "more were")
         said += f" {more} not: no live node has {' or '.join(tools)}."
     return said
@@ -69,9 +71,11 @@ def _tainted(outcomes: Outcomes) -> str:
     return f" {which} is tainted and decided nothing: {next(iter(tainted.values()))}."
 
 
-def _no_better(precisions: Mapping[int, Precision], outcomes: Outcomes) -> str:
+def _no_better(tried: Mapping[int, Tried], outcomes: Outcomes) -> str:
     """Say why the model stays as it came."""
-    others = {n: row for n, row in outcomes.items() if precisions[n].kind != PrecisionKind.AS_IS}
+    others = {
+        n: row for n, row in outcomes.items() if tried[n].precision.kind != PrecisionKind.AS_IS
+    }
     met = others.keys() & able(outcomes).keys()
     if met:
         return f"None of the {len(met)} others that meet it is better by that."
@@ -81,13 +85,13 @@ def _no_better(precisions: Mapping[int, Precision], outcomes: Outcomes) -> str:
     return f"No other reaches it; the nearest was candidate {best}: {_missed(others[best])}."
 
 
-def _unmet(spec: SearchSpec, precisions: Mapping[int, Precision], outcomes: Outcomes) -> str:
+def _unmet(spec: SearchSpec, tried: Mapping[int, Tried], outcomes: Outcomes) -> str:
     best = nearest(outcomes)
     asked = [row for row in requirements(spec) if describe(row) not in _aside(outcomes)]
     said = f"No candidate in the space reaches {_all(asked)};"
     if best is None:
         return f"{said} none became an engine."
-    which = f"candidate {best} ({told(precisions[best])})"
+    which = f"candidate {best} ({_named(tried[best])})"
     return f"{said} the nearest was {which}: {_missed(outcomes[best])}."
 
 
@@ -106,8 +110,13 @@ def _missed(outcome: Outcome) -> str:
 
 def _seen(row: GateVerdict) -> str:
     if row.value is not None:
-        return f"{row.value:.6g}"
+        return f"{row.value:.6g}" + (f" ({row.reason})" if row.tainted else "")
     return f"not known ({row.reason})" if row.reason else "not known"
+
+
+def _named(row: Tried) -> str:
+    words = told(row.precision)
+    return words if row.profile is None else f"{words}, profile {row.profile}"
 
 
 def told(precision: Precision) -> str:
@@ -138,4 +147,18 @@ def notes(spec: SearchSpec, kinds: Sequence[PrecisionKind], *, reason: str | Non
     if requirements(spec) != list(spec.require):
         said.append("no requirement is on accuracy: cosine >= 0.99 is taken for one")
     said.append(f"tried are the model as it came{''.join(f', {kind}' for kind in kinds)}")
+    return [*said, *_of_profiles(spec)]
+
+
+def _of_profiles(spec: SearchSpec) -> list[str]:
+    if not spec.space.profiles:
+        return []
+    places = " and ".join(map(shapes_text, measured_shapes(spec)))
+    names = ", ".join(sorted(spec.space.profiles))
+    said = [f"the best are also tried under the profiles {names}; all are measured at {places}"]
+    if spec.build.targets[0].backend in _ONE_FOR_ALL:
+        said.append(
+            f"{spec.build.targets[0].backend} builds one engine for all profiles: what differs"
+            " between them is chance"
+        )
     return said

@@ -14,7 +14,7 @@ from tests.e2e.conftest import RunningFarm
 
 pytestmark = pytest.mark.e2e
 MODEL = "silero-op15"
-TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
+TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_86+sm_89")
 WORDS = (
     *("--profile", "input=1x576:1x576:8x576,state=2x1x128:2x1x128:2x8x128"),
     *("--option", "benchmark.max_duration_ms=1500", "--option", "benchmark.min_duration_ms=100"),
@@ -69,6 +69,17 @@ def test_the_report_says_what_was_proven_and_the_original_is_the_measure(
     outputs = measured["accuracy"]["outputs"]
     assert min(row["cosine"] for row in outputs) > 0.99999
     assert sorted(measured["latency"][0]["shapes"]) == ["input", "state"]
+
+
+def test_one_engine_for_two_architectures_is_published_and_both_are_named_where_it_was_not_run(
+    running_farm: RunningFarm, built: dict[str, Any]
+) -> None:
+    told = running_farm.report(built, TARGETS[2])
+    assert told["target"] == TARGETS[2]
+    assert told["reason"] == ("not run: no live node has a sm_86 or sm_89 device with tensorrt-rtx")
+    compiled = [jobs(built, "compile")[target] for target in TARGETS[1:]]
+    assert {row["queue"] for row in compiled} == {"compile.sm_86"}
+    assert compiled[0]["key"] != compiled[1]["key"]
 
 
 def test_the_same_again_is_answered_from_the_cache(

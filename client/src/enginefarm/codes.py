@@ -218,6 +218,7 @@ _CODES: dict[str, str] = {
     "shape_mismatch": "The model does not take the profile's sizes.",
     "shape_refused": "A shape that was named contradicts what the engine declares.",
     "shape_tensor_input": "The values of an input decide the shapes of other tensors.",
+    "shapes_outside_profile": "No profile of the build allows shapes at which to measure.",
     "shipped_model_differs": "A model of the demo is not the recorded one.",
     "shipped_model_missing": "A model of the demo is not here.",
     "signature_count": "The attestation does not carry exactly one signature.",

@@ -40,6 +40,7 @@ PRECISION_CODES: Final[dict[str, str]] = {
     "quantization_scale_invalid": "A quantization scale is zero, negative or not a number.",
     "search_empty": "There is no precision that a search could try on its target.",
     "search_precision": "The build of a search asks for a precision or a check of its own.",
+    "search_profile": "A profile that a search may try cannot be tried.",
     "search_requirement": "What a search requires names another artifact or another target.",
     "search_target": "The build of a search has several targets.",
     "weights_beyond_fp16": "Weights are larger than fp16 can hold; a note.",

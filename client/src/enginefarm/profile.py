@@ -24,6 +24,7 @@ __all__ = [
     "as_flags",
     "check_profiles",
     "dynamic_inputs",
+    "measured_at",
     "parse_shape_range",
     "propose",
 ]
@@ -61,6 +62,39 @@ def check_profiles(inputs: Sequence[TensorView], profiles: Sequence[Profile]) ->
             _check_shapes(number, known[name], shapes)
         _require_all(number, profile, inputs, dynamic)
         _check_names(number, known, profile)
+
+
+def measured_at(
+    profiles: Sequence[Profile], shapes: Sequence[Mapping[str, Sequence[int]]]
+) -> list[Profile]:
+    """Return what to measure at: each profile at its own opt, or at the shapes that are asked for.
+
+    Each shape is measured under the first profile that holds it, as that profile's opt; one that
+    none holds is left out.
+    """
+    if not shapes:
+        return list(profiles)
+    found = (next((row for row in profiles if _holds(row, each)), None) for each in shapes)
+    return [
+        {
+            name: ShapeRange(min=row.min, opt=list(each[name]), max=row.max)
+            for name, row in profile.items()
+        }
+        for each, profile in zip(shapes, found, strict=True)
+        if profile is not None
+    ]
+
+
+def _holds(profile: Profile, shapes: Mapping[str, Sequence[int]]) -> bool:
+    """Tell whether a profile is of these inputs and allows these shapes."""
+    return profile.keys() == shapes.keys() and all(
+        len(shapes[name]) == len(row.min)
+        and all(
+            low <= dim <= high
+            for low, dim, high in zip(row.min, shapes[name], row.max, strict=True)
+        )
+        for name, row in profile.items()
+    )
 
 
 def _require_profile(inputs: Sequence[TensorView], dynamic: Sequence[TensorView]) -> NoReturn:

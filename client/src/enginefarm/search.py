@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from enginefarm.digest import Digest
 from enginefarm.errors import InvalidRequest
@@ -26,10 +26,11 @@ from enginefarm.precision import (
     PrecisionKind,
     PrecisionTool,
 )
-from enginefarm.spec import BuildSpec
+from enginefarm.spec import BuildSpec, Profile
 from enginefarm.strict import Strict
 
 MAX_CANDIDATES = 64
+ProfileName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9._-]{0,30}[a-z0-9])?$")]
 USUAL_KINDS = (
     *(PrecisionKind.INT8, PrecisionKind.FP16, PrecisionKind.BF16),
     *(PrecisionKind.FP8, PrecisionKind.INT4),
@@ -85,6 +86,14 @@ class SearchSpace(Strict):
     layers: Annotated[Whole, Field(ge=1, le=128)] = Field(
         default=LAYERS_TRIED, description="Layers that are tried one at a time in int8."
     )
+    profiles: Annotated[
+        dict[ProfileName, Annotated[list[Profile], Field(min_length=1, max_length=16)]],
+        Field(max_length=8),
+    ] = Field(
+        default={},
+        description="Other profiles than the build's, each by a name: tried for the best"
+        " candidates, and measured at the same shapes as these.",
+    )
 
 
 class SearchBudget(Strict):
@@ -115,18 +124,37 @@ class SearchSpec(Strict):
     budget: SearchBudget = SearchBudget()
 
 
-def with_precision(spec: SearchSpec, precision: Precision, gates: Sequence[Gate]) -> BuildSpec:
+def measured_shapes(spec: SearchSpec) -> list[dict[str, list[int]]]:
+    """Return the shapes at which all candidates are measured: the build's own, whatever profile."""
+    asked = spec.build.options.benchmark.shapes
+    return asked or [
+        {name: row.opt for name, row in profile.items()} for profile in spec.build.profiles
+    ]
+
+
+def with_precision(
+    spec: SearchSpec, precision: Precision, gates: Sequence[Gate], profile: str | None = None
+) -> BuildSpec:
     """Return the build of a candidate: the search's, in a precision, with what it must meet.
 
-    What is required of accuracy is for the search to say, and not for the usual floor of a verdict;
-    what is not faster goes out only where something else than latency decides.
+    ``profile`` names another profile than the build's. The model is repaired and gets its precision
+    as for the build's, so that this is done once, and is measured at the same shapes. What is
+    required of accuracy is for the search to say, and not for the usual floor of a verdict; what is
+    not faster goes out only where something else than latency decides.
     """
     given = spec.build.model_dump(mode="json")
     asked = precision.model_dump(mode="json")
     if precision.kind is not PrecisionKind.AS_IS:
         other = spec.prefer not in {None, Prefer.LATENCY}
         asked |= {"min_cosine": -1.0, "on_slower": OnSlower.PUBLISH if other else None}
-    return BuildSpec.model_validate(given | {"precision": asked, "gates": list(gates)})
+    given |= {"precision": asked, "gates": list(gates)}
+    if profile is not None:
+        given |= {
+            "profiles": spec.space.profiles[profile],
+            "prepared_at": spec.build.prepared_at or spec.build.profiles,
+        }
+        given["options"]["benchmark"]["shapes"] = measured_shapes(spec)
+    return BuildSpec.model_validate(given)
 
 
 def require_one_target(spec: SearchSpec) -> None:

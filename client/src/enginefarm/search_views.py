@@ -69,11 +69,14 @@ class Outcome(BaseModel):
 
 
 class CandidateView(View):
-    """One candidate: a build in one precision."""
+    """One candidate: a build in one precision, for one of the profiles."""
 
     number: Annotated[int, Field(ge=1)]
     why: str = Field(description="Why it was tried.")
     precision: Precision
+    profile: str | None = Field(
+        default=None, description="By its name in the space; absent: the build's own."
+    )
     build: str | None = Field(description="Absent: it was refused, or not tried.")
     build_state: BuildState | None
     outcome: Outcome | None = Field(description="Absent: it is not over.")

@@ -17,6 +17,17 @@ def precision_words(precision: Precision) -> str:
     return " ".join(words)
 
 
+def candidate_words(row: CandidateView) -> str:
+    """Return a candidate in a few words: its precision, and its profile if that is another."""
+    words = precision_words(row.precision)
+    return words if row.profile is None else f"{words}, profile {row.profile}"
+
+
+def profile_words(row: CandidateView) -> str:
+    """Return the name of a candidate's profile."""
+    return row.profile or "as asked"
+
+
 def state_words(search: SearchView, row: CandidateView) -> str | None:
     """Return how a candidate stands: of those that meet all one goes out, when all are over."""
     told = row.outcome

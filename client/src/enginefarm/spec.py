@@ -75,6 +75,9 @@ class BenchmarkOptions(_Strict):
     batches: Annotated[list[Annotated[Whole, Field(ge=1, le=1 << 20)]], Field(max_length=16)] = (
         Field(default=[], description="Also measure with so many samples at a time.")
     )
+    shapes: Annotated[list[dict[Name, list[Dim]]], Field(max_length=16)] = Field(
+        default=[], description="Measure at these shapes, and not at the opt of each profile."
+    )
     streams: Annotated[list[Annotated[Whole, Field(ge=1, le=64)]], Field(max_length=16)] = Field(
         default=[], description="Also measure with so many runs at a time, each in its own thread."
     )
@@ -183,6 +186,11 @@ class BuildSpec(_Strict):
     model: Digest
     targets: Annotated[list[Target], Field(min_length=1, max_length=32)]
     profiles: Annotated[list[Profile], Field(max_length=16)] = []
+    prepared_at: Annotated[list[Profile], Field(max_length=16)] = Field(
+        default=[],
+        description="The profiles under which the model is repaired and gets its precision; empty:"
+        " those that it is built for.",
+    )
     options: StageOptions = StageOptions()
     precision: Precision = Precision()
     gates: Annotated[list[Gate], Field(max_length=32)] = []

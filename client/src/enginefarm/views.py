@@ -181,9 +181,7 @@ class BuildSummary(View):
     bumped_at: datetime | None = Field(
         default=None, description="When it was put before all others of the tenant."
     )
-    search: str | None = Field(
-        default=None, description="The search whose candidate it is: that decides what goes out."
-    )
+    search: str | None = Field(default=None, description="The search whose candidate it is.")
 
 
 class BuildView(BuildSummary):
@@ -264,10 +262,7 @@ class ArtifactView(View):
     engine_expired_at: datetime | None = Field(
         default=None, description="When a quarantined engine was removed, by the operator's rule."
     )
-    search: str | None = Field(default=None, description="The search whose candidate it is.")
-    kept_back: str | None = Field(
-        default=None, description="Why its search has not let it out, if it is a candidate."
-    )
+    kept_back: str | None = Field(default=None, description="Why its search has not let it out.")
 
 
 class EventView(View):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import func, select, update
 
@@ -30,7 +31,7 @@ from tests.integration.tasks.fake_node import FakeNode
 
 CPU = "onnxruntime@cpu"
 TENSOR = {"name": "x", "dtype": "float32", "shape": [1, 4]}
-INTERFACE = {
+INTERFACE: dict[str, Any] = {
     "inputs": [TENSOR],
     "outputs": [TENSOR | {"name": "y"}],
     "opsets": {"": 17},
@@ -53,9 +54,9 @@ class Scene:
             owner = access.ensure_tenant(session, tenant).id
         return cls(farm, owner, add_model(farm, owner))
 
-    def other(self) -> str:
+    def other(self, interface: dict[str, Any] = INTERFACE) -> str:
         """Add another model of this tenant; return its digest."""
-        return add_model(self.farm, self.tenant_id)
+        return add_model(self.farm, self.tenant_id, interface=interface)
 
     @property
     def signer(self) -> StatementSigner:
@@ -192,6 +193,13 @@ class Scene:
             past = now() - timedelta(seconds=seconds)
             session.execute(update(Outbox).where(Outbox.job_id.in_(mine)).values(sent_at=past))
 
+    def hurry(self, build_id: str) -> None:
+        """Let a build's rings that have not gone out yet wait for nothing any more."""
+        with self.farm.database.transaction() as session:
+            mine = select(Job.id).where(Job.build_id == build_id)
+            waiting = Outbox.job_id.in_(mine) & Outbox.sent_at.is_(None)
+            session.execute(update(Outbox).where(waiting).values(not_before=now()))
+
     def silence(self, node_id: str, seconds: float) -> None:
         """Let a node have been heard last a while ago."""
         with self.farm.database.transaction() as session:
@@ -213,7 +221,9 @@ class Scene:
         return verify_artifact(row.manifest, digest, bundles, keys)
 
 
-def add_model(farm: Farm, tenant_id: str, data: bytes = b"") -> str:
+def add_model(
+    farm: Farm, tenant_id: str, data: bytes = b"", interface: dict[str, Any] = INTERFACE
+) -> str:
     """Put a model in the farm, one that is like no other unless given; return its digest."""
     data = data or b"a model " + secrets.token_bytes(8)
     file = {"digest": digest_of(data), "name": "model.onnx", "size": len(data)}
@@ -228,6 +238,6 @@ def add_model(farm: Farm, tenant_id: str, data: bytes = b"") -> str:
             name="doubler",
             size=len(data),
             files=[file],
-            interface=INTERFACE,
+            interface=interface,
         )
     return digest

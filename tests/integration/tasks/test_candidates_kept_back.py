@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import select
 
+from api import artifact_views
 from enginefarm.search import SearchState
 from enginefarm.search_views import Outcome
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
@@ -132,3 +133,25 @@ def test_what_was_not_chosen_goes_after_its_term_and_the_chosen_one_stays(scene:
     digest = made(scene)[chosen].digest
     for layer in scene.verified(digest).manifest.layers:
         scene.bucket.confirm(layer.digest, layer.size)
+
+
+def test_an_artifact_says_of_which_search_it_is_a_candidate_and_that_it_was_not_chosen(
+    scene: Scene,
+) -> None:
+    node = Answering(scene.farm, "node-a", needed=0)
+    searching = Searching.begun(scene)
+    searching.step()
+    searching.work(node)
+    told = {build: kept_back(scene, searching, row) for build, row in made(scene).items()}
+    assert set(told.values()) == {f"a candidate of search {searching.id}, which is not over"}
+    row = searching.run(node)
+    chosen = searching.candidates()[(row.chosen or 0) - 1].build_id
+    for build, artifact in made(scene).items():
+        said = kept_back(scene, searching, artifact)
+        assert said == (
+            None if build == chosen else f"a candidate of search {searching.id}, not chosen"
+        )
+
+
+def kept_back(scene: Scene, searching: Searching, row: Artifact) -> str | None:
+    return artifact_views.artifact(row, (), searching.row()).kept_back

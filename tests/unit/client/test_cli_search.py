@@ -97,10 +97,49 @@ def test_how_it_ended_is_in_the_exit_code(
     assert invoke(["search", "watch", "srch_1"]) == code
 
 
+def test_profiles_to_try_are_named_and_written_as_the_builds_own(
+    farm_env: LoopbackFarm,
+) -> None:
+    bodies = searching(farm_env, "succeeded")
+    line = [
+        *("--profile", "x:0=1x4:2x4:4x4", "--option", "benchmark.shapes=x:0=2x4"),
+        *("--try-profile", "wide:x:0=1x4:8x4:8x4"),
+        *("--try-profile", "each:x:0=1x4,x:0=2x4", "--try-profile", "each:x:0=4x4"),
+    ]
+    assert invoke([*AUTO, *line]) == ExitCode.OK
+    body = bodies[0]
+    space = body["space"]["profiles"]
+    assert [row["x:0"]["opt"] for row in space["wide"]] == [[8, 4]]
+    assert [row["x:0"]["opt"] for row in space["each"]] == [[1, 4], [2, 4], [4, 4]]
+    assert body["build"]["options"]["benchmark"]["shapes"] == [{"x:0": [2, 4]}]
+
+
+def test_the_profile_of_each_candidate_is_shown_where_there_are_several(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = {"x": {"min": [1], "opt": [1], "max": [1]}}
+    asked = search().spec.model_dump(mode="json") | {"space": {"profiles": {"wide": [profile]}}}
+    candidates = [
+        candidate(1, "as-is", outcome=outcome(None, 5.0, accuracy_of="original")),
+        candidate(2, outcome=outcome(0.9931), on_front=True, profile="wide"),
+    ]
+    searching(farm_env, "succeeded", candidates=candidates, spec=asked)
+    assert invoke(["search", "watch", "srch_1"]) == ExitCode.OK
+    told = capsys.readouterr()
+    assert "2: int8 2 kept, profile wide is over" in told.err
+    assert "wide" in told.out
+    assert "as asked" in told.out
+    page = Page(render_search(search(candidates=candidates, spec=asked)))
+    assert "wide" in page.text
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         (["--budget", "6,7"], "--budget"),
+        (["--try-profile", "x=1x4:2x4:4x4"], "small:x="),
+        (["--try-profile", "wide:x=1by4"], "1by4"),
+        (["--try-profile", "Wide Open:x=1x4"], "Wide Open"),
         (["--budget", "soon"], "--budget"),
         (["--require", "cosin>=0.9"], "cosine"),
         (["--require", "cosine<=0.9"], "cosine"),
@@ -120,7 +159,10 @@ def test_what_is_misspelt_is_told_before_anything_is_begun(
     assert bodies == []
 
 
-@pytest.mark.parametrize("option", [["--require", "cosine>=0.9"], ["--budget", "3"]])
+@pytest.mark.parametrize(
+    "option",
+    [["--require", "cosine>=0.9"], ["--budget", "3"], ["--try-profile", "a:x=1x4"]],
+)
 def test_what_is_for_searches_is_refused_without_one(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:

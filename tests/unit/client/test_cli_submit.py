@@ -232,7 +232,7 @@ def test_repairs_are_asked_for_in_the_words_of_the_spec(farm_env: LoopbackFarm) 
         *("--allow", "restore-float", "--option", "repair.prune_unused=true"),
         *("--option", "repair.keep_outputs=logits,boxes"),
         *("--option", "benchmark.batches=1,4", "--option", "benchmark.cuda_graph=true"),
-        *("--streams", "1,2,4"),
+        *("--option", "benchmark.streams=1,2,4"),
     ]
 
     assert invoke(line) == ExitCode.OK

@@ -18,7 +18,9 @@ CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 def config(target: str) -> Any:  # noqa: ANN401 - what these rules read of an engine's config
     backend, _, arch = target.partition("@")
-    return SimpleNamespace(target=target, backend=backend, arch=arch, backend_version="1.31.1")
+    return SimpleNamespace(
+        target=target, backend=backend, arch=arch, backend_version="1.31.1", portability=None
+    )
 
 
 class Runtime:

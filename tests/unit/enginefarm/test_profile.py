@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from enginefarm.errors import InvalidProfile
-from enginefarm.profile import check_profiles, dynamic_inputs
+from enginefarm.profile import check_profiles, dynamic_inputs, measured_at
 from enginefarm.spec import Profile, ShapeRange
 from enginefarm.views import TensorView
 from tests.refused import refused_with
@@ -146,3 +146,25 @@ def test_a_name_that_means_any_joins_no_dimensions(name: str) -> None:
     assert (
         refused_with(check_profiles, rows, [ranges(a=[[1], [1], [1]], b=[[2], [2], [2]])]) is None
     )
+
+
+def test_each_profile_is_measured_at_its_opt_or_shapes_under_the_first_that_holds_them() -> None:
+    small = ranges(x=[[1, 3, 8], [1, 3, 8], [2, 3, 16]], mask=[[1], [1], [2]])
+    assert measured_at([small, GOOD], []) == [small, GOOD]
+    shapes = [{"x": [2, 3, 16], "mask": [2]}, {"x": [4, 3, 32], "mask": [4]}]
+    found = measured_at([small, GOOD], shapes)
+    assert [row["x"].opt for row in found] == [[2, 3, 16], [4, 3, 32]]
+    assert [row["x"].max for row in found] == [[2, 3, 16], [4, 3, 32]]
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"x": [5, 3, 8], "mask": [1]},
+        {"x": [1, 3], "mask": [1]},
+        {"x": [1, 3, 8]},
+        {"x": [1, 3, 8], "mask": [1], "y": [1]},
+    ],
+)
+def test_what_no_profile_holds_is_not_measured(shapes: dict[str, list[int]]) -> None:
+    assert measured_at([GOOD], [shapes]) == []

@@ -82,6 +82,22 @@ def test_every_metric_has_a_range() -> None:
             "batch_outside_profile",
             "allows image 1 to 4",
         ),
+        (
+            {
+                "options": {"benchmark": {"shapes": [{"image": [3, 8]}, {"image": [5, 8]}]}},
+                "profiles": [{"image": {"min": [1, 8], "opt": [2, 8], "max": [4, 8]}}],
+            },
+            "shapes_outside_profile",
+            "image 5x8",
+        ),
+        (
+            {
+                "options": {"benchmark": {"shapes": [{"imgae": [2, 8]}]}},
+                "profiles": [{"image": {"min": [1, 8], "opt": [2, 8], "max": [4, 8]}}],
+            },
+            "shapes_outside_profile",
+            "imgae 2x8",
+        ),
         ({"synthetic": {"imgae": {"value": 1}}}, "unknown_input", "'image'"),
         (
             {"synthetic": {"image": {"value": 1}}, "evaluation": DIGEST},

@@ -31,6 +31,8 @@ _DURATION = re.compile(r"^(?P<count>\d+)(?P<unit>[smhd]?)$")
 _BARE = re.compile(r"^[0-9a-fA-F]{64}$")
 _LISTS = frozenset({"benchmark.batches", "benchmark.streams"})
 """Options that take several values, with commas between them."""
+_SHAPES = "benchmark.shapes"
+"""The option that takes a shape for each input, as ``x=1x3x320x480,y=1x4``."""
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 Value = TypeVar("Value")
 
@@ -47,7 +49,7 @@ def targets(texts: Iterable[str]) -> list[Target]:
     return read
 
 
-def profiles(texts: Iterable[str]) -> list[Profile]:
+def profiles(texts: Iterable[str], flag: str = "--profile") -> list[Profile]:
     """Read ``name=min:opt:max``, several inputs separated by commas or in texts of their own.
 
     An input that is named again begins the next profile.
@@ -57,7 +59,7 @@ def profiles(texts: Iterable[str]) -> list[Profile]:
         for part in text.split(","):
             name, equals, shapes = part.strip().rpartition("=")
             if not equals or not name:
-                raise refusal("--profile", part, "x=1x3x160x160:1x3x320x480:4x3x960x960")
+                raise refusal(flag, part, "x=1x3x160x160:1x3x320x480:4x3x960x960")
             if not read or name in read[-1]:
                 read.append({})
             read[-1][name] = parse_shape_range(shapes)
@@ -86,12 +88,19 @@ def options(texts: Iterable[str]) -> dict[str, JsonValue]:
             raise refusal("--option", path, "compile.optimization_level=3")
         group = read.setdefault(stage, {})
         if isinstance(group, dict):
-            group[name] = _listed(value) if path in _LISTS else value
+            group[name] = _shapes(value) if path == _SHAPES else _listed(value, path)
     return read
 
 
-def _listed(value: JsonValue) -> list[JsonValue]:
-    """Return ``1,2,4`` as a list; a single value is one, too."""
+def _shapes(value: JsonValue) -> list[JsonValue]:
+    """Return ``x=1x4,y=1x8`` as the one place that it is."""
+    return [{name: list[JsonValue](shape) for name, shape in shapes([str(value)]).items()}]
+
+
+def _listed(value: JsonValue, path: str) -> JsonValue:
+    """Return ``1,2,4`` as a list where the option takes one; a single value is one, too."""
+    if path not in _LISTS:
+        return value
     return [_scalar(part.strip()) for part in str(value).split(",")]
 
 

@@ -62,7 +62,7 @@ def compare(  # noqa: PLR0913 - one parameter for each option
     idempotency_key: IdempotencyKey = None,
     as_json: Json = False,
 ) -> None:
-    """Measure artifacts A and B in turns on one device, and tell which is faster.
+    """Tell in turns on one device which of two is faster.
 
     diff, in contrast, measures nothing. A comparison that was made before is shown again.
     """
@@ -98,7 +98,7 @@ def _benchmark(texts: list[str]) -> JsonValue:
                 f"A comparison has no options of {stage[:80]!r}.",
                 code="invalid_argument",
                 why="Nothing is built.",
-                fix="Write it like --option benchmark.min_duration_ms=5000.",
+                fix="Write it like --option benchmark.min_iterations=500.",
             )
     return read.get("benchmark", {})
 

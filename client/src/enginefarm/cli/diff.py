@@ -41,7 +41,7 @@ def diff(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell how artifact B differs from artifact A, from the reports that they have.
+    """Tell how artifact B differs from A by their reports.
 
     Nothing is measured: their numbers are of two moments. compare measures both in turns.
     """

@@ -37,6 +37,11 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "precision.calibration",
         "Name an .npz file of samples of what the engine will see with --calibration.",
     ),
+    "comparison_by_build": ("POST /v1/comparisons", "Ask for it by «enginefarm compare A B»."),
+    "comparison_not_served": (
+        "set wait_for_node",
+        "Start a node that does, or wait for one: --wait-for-node 10m. Or: enginefarm diff A B.",
+    ),
     "dataset_expired": (
         "POST /v1/",
         "Name the .npz file itself with --evaluation, and it is sent.",
@@ -98,7 +103,7 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
     ),
     "synthetic_unused": ("Leave out synthetic", "Leave out --synthetic, or --evaluation."),
     "target_not_served": (
-        "GET /v1/targets",
+        "set wait_for_node",
         f"{_SERVED}, or wait for one with --wait-for-node 10m.",
     ),
     "unauthenticated": (
@@ -114,6 +119,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "«enginefarm show BUILD» lists the jobs and how often each was tried.",
     ),
     "unknown_build": ("GET /v1/builds", "«enginefarm list» shows yours."),
+    "unknown_comparison": (
+        "GET /v1/comparisons",
+        "«enginefarm comparisons list» shows yours.",
+    ),
     "unknown_search": ("GET /v1/searches", "«enginefarm search list» shows yours."),
     "unknown_dataset": (
         "POST /v1/",

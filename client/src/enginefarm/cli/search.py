@@ -20,7 +20,7 @@ from enginefarm.client import FarmClient
 from enginefarm.report_page.front import render_search
 from enginefarm.search import SearchSpec, SearchState
 from enginefarm.search_views import SearchView
-from enginefarm.search_words import precision_words
+from enginefarm.search_words import candidate_words
 
 app = typer.Typer(
     help="Show searches, which submit --precision auto begins.",
@@ -114,7 +114,7 @@ def _tell_new(search: SearchView, told: set[tuple[int, bool]]) -> None:
         if what in told:
             continue
         told.add(what)
-        words = f"{row.number}: {precision_words(row.precision)}"
+        words = f"{row.number}: {candidate_words(row)}"
         if row.outcome is None:
             remark(f"{words}: {row.why}")
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import JsonValue, ValidationError
 
@@ -17,6 +18,7 @@ from enginefarm.spec_errors import explain
 AUTO = "auto"
 _LISTS = frozenset({"kinds", "methods", "tools", "op_types", "exclude"})
 _BUDGET_EXAMPLE = "12, 12,30m or 30m"
+_PROFILE_EXAMPLE = "small:x=1x3x160x160:1x3x320x320:2x3x320x320"
 
 
 def asked_kind(text: str) -> PrecisionKind:
@@ -39,17 +41,22 @@ def space_asked(finer: JsonValue) -> JsonValue:
     }
 
 
-def searched(
-    space: JsonValue,
-    require: Sequence[str],
-    budget: str | None,
-    prefer: str | None,
-    *,
-    plan: bool,
-) -> dict[str, JsonValue] | None:
-    """Return what a search is asked for beside its build; None where there is no ``space``."""
+@dataclass(frozen=True)
+class Wanted:
+    """What was typed of a search: its space, bounds, budget, and by what it chooses."""
+
+    space: JsonValue
+    require: Sequence[str] | None
+    budget: str | None
+    prefer: str | None
+    profiles: Sequence[str] | None
+
+
+def searched(wanted: Wanted, *, plan: bool) -> dict[str, JsonValue] | None:
+    """Return what a search is asked for beside its build; None where there is no space."""
+    space = wanted.space
     if space is None:
-        _require_none(require, budget, prefer)
+        _require_none(wanted)
         return None
     if plan:
         raise InvalidRequest(
@@ -58,16 +65,36 @@ def searched(
             why="What it tries depends on what came of what it tried before.",
             fix="Leave out --dry-run and --explain, or bound it with --budget.",
         )
+    profiles = tried_profiles(wanted.profiles or [])
     return {
-        "require": gate_arguments.gates(require, gate_arguments.Ifs()),
-        "prefer": prefer,
-        "space": space,
-        "budget": _budget(budget),
+        "require": gate_arguments.gates(wanted.require or [], gate_arguments.Ifs()),
+        "prefer": wanted.prefer,
+        "space": {**space, "profiles": profiles} if isinstance(space, dict) else space,
+        "budget": _budget(wanted.budget),
     }
 
 
-def _require_none(require: Sequence[str], budget: str | None, prefer: str | None) -> None:
-    named = {"--require": require, "--budget": budget, "--prefer": prefer}
+def tried_profiles(texts: Sequence[str]) -> dict[str, JsonValue]:
+    """Read ``name:input=min:opt:max`` into profiles by name; a name may come again."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, colon, shapes = text.partition(":")
+        if not colon or "=" in name:
+            raise arguments.refusal("--try-profile", text, _PROFILE_EXAMPLE)
+        found.setdefault(name.strip(), []).append(shapes)
+    return {
+        name: arguments.plain_profiles(arguments.profiles(shapes, "--try-profile"))
+        for name, shapes in found.items()
+    }
+
+
+def _require_none(wanted: Wanted) -> None:
+    named = {
+        "--require": wanted.require,
+        "--budget": wanted.budget,
+        "--prefer": wanted.prefer,
+        "--try-profile": wanted.profiles,
+    }
     given = [name for name, value in named.items() if value]
     if given:
         raise InvalidRequest(

@@ -11,9 +11,10 @@ from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.cli.tables import when
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchPage, SearchView
-from enginefarm.search_words import front_words, precision_words, state_words
+from enginefarm.search_words import front_words, precision_words, profile_words, state_words
 
-_HEADS = (Column("#", head=True), Column("precision", head=True), Column("state"))
+_HEADS = (Column("#", head=True), Column("precision", head=True))
+_PROFILE, _STATE = Column("profile"), Column("state")
 _NUMBERS = tuple(Column(name, right=True) for name in ("cosine", "P99", "memory", "engine"))
 _TAIL = (Column("meets all"), Column("front"), Column("digest"))
 
@@ -21,11 +22,14 @@ _TAIL = (Column("meets all"), Column("front"), Column("digest"))
 def candidates_grid(search: SearchView) -> Grid:
     """Return all candidates of a search, in the order in which they were tried."""
     title = Text(f"{clean(search.model_name)}  {search.target}  {search.state}")
-    grid = Grid((*_HEADS, *_NUMBERS, *_TAIL), title=title, framed=True)
+    profiles = bool(search.spec.space.profiles)
+    heads = (*_HEADS, *([_PROFILE] if profiles else []), _STATE)
+    grid = Grid((*heads, *_NUMBERS, *_TAIL), title=title, framed=True)
     for row in search.candidates:
         grid.add(
             str(row.number),
             precision_words(row.precision),
+            *([profile_words(row)] if profiles else []),
             state_words(search, row) or NONE,
             *_cells(row),
             front_words(search, row),

@@ -18,7 +18,14 @@ from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
 from enginefarm.cli.precision_lines import precision_asked
 from enginefarm.cli.search import begin
-from enginefarm.cli.search_arguments import AUTO, asked_kind, searched, space_asked, valid_search
+from enginefarm.cli.search_arguments import (
+    AUTO,
+    Wanted,
+    asked_kind,
+    searched,
+    space_asked,
+    valid_search,
+)
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.cli.tables import plan_table
 from enginefarm.cli.watch import watch_to_its_end
@@ -27,7 +34,6 @@ from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
 from enginefarm.gate import Tainted, Unmeasured
 from enginefarm.plan_views import PlannedTarget
-from enginefarm.search import Prefer
 from enginefarm.spec import BuildSpec
 from enginefarm.spec_errors import valid_spec
 from enginefarm.views import BuildView
@@ -43,7 +49,6 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     if_tainted: options.IfTainted = Tainted.FAIL,
     label: options.Labels = None,
     option: options.Options = None,
-    streams: options.Streams = None,
     trtexec: options.Trtexec = None,
     fix: options.Fixes = None,
     allow: options.Allowed = None,
@@ -56,6 +61,7 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     prefer: options.Preferred = None,
     budget: options.Budget = None,
     measure_on: options.MeasureOn = None,
+    try_profile: options.TryProfiles = None,
     seed: options.Seed = 0,
     name: options.Name = None,
     priority: options.Priority = 5,
@@ -63,20 +69,16 @@ def submit(  # noqa: PLR0913, PLR0917 - one parameter for each option
     *,
     dry_run: options.DryRun = False,
     explain: options.Explain = False,
-    idempotency_key: options.IdempotencyKey = None,
+    key: options.IdempotencyKey = None,
     watch: options.Watch = False,
     as_json: Json = False,
 ) -> None:
     """Ask for engines of a model."""
-    more, space = _rewritten(_options(option, streams), fix, allow, precision, measure_on)
+    more, space = _rewritten(option or [], fix, allow, precision, measure_on)
     asked = _built(target, profile, more, trtexec) | _when(label, seed, priority, wait_for_node)
     asked |= judged(gate or [], Ifs(if_unmeasured, if_tainted), metric, synthetic or [])
-    way = _Way(dry_run, explain, idempotency_key, watch, as_json)
-    _send(ctx, asked, (space, require, budget, prefer), (model, name, evaluation, calibration), way)
-
-
-_Wanted = tuple[JsonValue, list[str] | None, str | None, Prefer | None]
-"""Of a search: its space, what it has to reach, its budget, and by what it chooses."""
+    files, way = (model, name, evaluation, calibration), _Way(dry_run, explain, key, watch, as_json)
+    _send(ctx, asked, Wanted(space, require, budget, prefer, try_profile), files, way)
 
 
 @dataclass(frozen=True)
@@ -103,12 +105,11 @@ class _Way:
 def _send(
     ctx: typer.Context,
     asked: dict[str, JsonValue],
-    wanted: _Wanted,
+    wanted: Wanted,
     sent: tuple[str, str | None, str | None, str | None],
     way: _Way,
 ) -> None:
-    space, require, budget, prefer = wanted
-    search = searched(space, require or [], budget, prefer, plan=way.dry_run or way.explain)
+    search = searched(wanted, plan=way.dry_run or way.explain)
     files = _Files(*sent)
     _refuse_early(asked, search, files.model, [files.evaluation, files.calibration])
     with connect(ctx) as farm:
@@ -154,10 +155,6 @@ def _when(labels: list[str] | None, seed: int, priority: int, wait: str) -> dict
         "priority": priority,
         "wait_for_node": arguments.seconds(wait),
     }
-
-
-def _options(option: list[str] | None, streams: str | None) -> list[str]:
-    return [*(option or []), *([] if streams is None else [f"benchmark.streams={streams}"])]
 
 
 def _rewritten(

@@ -50,12 +50,6 @@ Options = Annotated[
     list[str] | None,
     typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
 ]
-Streams = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NUMBERS", help="Also measure with so many runs at a time: 1,2,4; see reports."
-    ),
-]
 Trtexec = Annotated[
     list[str] | None,
     typer.Option(
@@ -119,6 +113,15 @@ Budget = Annotated[
     str | None,
     typer.Option(metavar="NUMBER,TIME", help="How much a search may try: 12, 30m or 12,30m."),
 ]
+TryProfiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--try-profile",
+        metavar="NAME:INPUT=SHAPES",
+        help="Another profile that a search tries for its best candidates, by a name, written as "
+        f"--profile: batch1:x=1x3x640x640. {_MANY}",
+    ),
+]
 Calibration = Annotated[
     str | None,
     typer.Option(
@@ -145,6 +148,11 @@ Explain = Annotated[
     bool, typer.Option("--explain", help="Plan, and say what differs from the nearest build.")
 ]
 IdempotencyKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="The same key asks for the same build only once.")
+    str | None,
+    typer.Option(
+        "--idempotency-key",
+        metavar="KEY",
+        help="The same key asks for the same build only once.",
+    ),
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Watch until it is over.")]

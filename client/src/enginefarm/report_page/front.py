@@ -8,7 +8,7 @@ from enginefarm.report_page.markup import NONE, Markup, join, number, table, tag
 from enginefarm.report_page.page import document
 from enginefarm.report_page.plots import BOTTOM, LEFT, RIGHT, TOP, WIDTH, drawing, label, place
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchView
-from enginefarm.search_words import front_words, precision_words, state_words
+from enginefarm.search_words import front_words, precision_words, profile_words, state_words
 
 _HEIGHT = 320.0
 _EXACT = 1.0
@@ -102,16 +102,16 @@ def _tainted(row: CandidateView, *, timed: bool) -> bool:
 
 
 def _rows(search: SearchView) -> Markup:
-    heads = ["#", "precision", "why", "state", "meets all", "front", "artifact"]
+    heads = ["#", "precision", "profile", "why", "state", "meets all", "front", "artifact"]
     heads += ["cosine", "P50 ms", "P99 ms", "memory", "engine bytes"]
-    return table(heads, [_cells(search, row) for row in search.candidates], left=7)
+    return table(heads, [_cells(search, row) for row in search.candidates], left=8)
 
 
 def _cells(search: SearchView, row: CandidateView) -> list[str]:
     told = row.outcome or Outcome()
     state = state_words(search, row) or NONE
     met = NONE if told.artifact is None else "yes" if told.met else "no"
-    named = [str(row.number), precision_words(row.precision), row.why]
+    named = [str(row.number), precision_words(row.precision), profile_words(row), row.why]
     told_of = [*named, state, met, front_words(search, row)]
     numbers = (told.latency_p50_ms, told.latency_p99_ms, told.memory_bytes, told.engine_bytes)
     shown = [number(each) for each in numbers]

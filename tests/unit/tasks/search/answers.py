@@ -88,14 +88,14 @@ class Searched:
 
     def step(self, *, late: bool = False) -> Step:
         found = next_step(self.spec, self.kinds, self.tried, late=late, away=self.away)
-        self.tried += [Tried(row.precision, None) for row in found.proposals]
+        self.tried += [Tried(row.precision, None, row.profile) for row in found.proposals]
         under_way = sum(row.outcome is None for row in self.tried)
         self.most_at_once = max(self.most_at_once, under_way)
         return found
 
     def end(self, at: int) -> None:
-        precision = self.tried[at].precision
-        self.tried[at] = Tried(precision, self.answer(precision))
+        row = self.tried[at]
+        self.tried[at] = Tried(row.precision, self.answer(row.precision), row.profile)
 
     def run(self) -> Step:
         """Let the youngest candidate end first, until the search is over."""
@@ -117,5 +117,5 @@ class Searched:
         return [
             len(row.precision.exclude)
             for row in self.tried
-            if row.precision.kind is PrecisionKind.INT8
+            if row.precision.kind is PrecisionKind.INT8 and row.profile is None
         ]

@@ -10,11 +10,17 @@ from enginefarm.precision import Precision
 from enginefarm.search_views import AccuracyOf, Outcome
 from tasks.search.choice import choose, front, nearest, preferred
 from tasks.search.outcome import untried
+from tasks.search.tried import Tried
 from tasks.search.words import notes, verdict
 from tests.unit.tasks.search.answers import DATA, failed, outcome, spec
 
 INT8 = Precision.model_validate({"kind": "int8", "method": "minmax", "exclude": ["a", "b"]})
-PRECISIONS = {1: Precision(), 2: INT8, 3: INT8, 4: INT8}
+TRIED = {
+    1: Tried(Precision(), None),
+    2: Tried(INT8, None),
+    3: Tried(INT8, None),
+    4: Tried(INT8, None, "wide"),
+}
 
 
 def original(**more: Any) -> Outcome:  # noqa: ANN401 - any field
@@ -72,7 +78,7 @@ def test_where_nothing_was_run_the_size_decides_and_the_original_is_exact() -> N
 def test_a_no_names_what_was_required_and_the_nearest_with_its_number() -> None:
     outcomes = {2: outcome(0.97, bound=0.999), 3: outcome(0.98, bound=0.999), 4: failed()}
     assert choose(spec(0.999), outcomes) is None
-    said = verdict(spec(0.999), PRECISIONS, outcomes, "its budget of 3 was used up")
+    said = verdict(spec(0.999), TRIED, outcomes, "its budget of 3 was used up")
     assert "No candidate in the space reaches cosine >= 0.999" in said
     assert "candidate 3" in said
     assert "0.98" in said
@@ -82,7 +88,7 @@ def test_a_no_names_what_was_required_and_the_nearest_with_its_number() -> None:
 
 def test_where_only_the_model_as_it_came_is_good_enough_it_says_what_the_others_missed() -> None:
     outcomes = {1: original(), 2: outcome(0.97)}
-    said = verdict(spec(), PRECISIONS, outcomes, "nothing was left to try")
+    said = verdict(spec(), TRIED, outcomes, "nothing was left to try")
     assert "Candidate 1 (the model as it came)" in said
     assert "No other reaches it" in said
     assert "0.97" in said
@@ -90,13 +96,13 @@ def test_where_only_the_model_as_it_came_is_good_enough_it_says_what_the_others_
 
 def test_where_others_are_good_enough_and_slower_it_says_so() -> None:
     outcomes = {1: outcome(1.0, latency_p99_ms=2), 2: outcome(0.995, latency_p99_ms=3)}
-    said = verdict(spec(), PRECISIONS, outcomes, "nothing was left to try")
+    said = verdict(spec(), TRIED, outcomes, "nothing was left to try")
     assert "the best by P99" in said
     assert "None of the 1 others that meet it is better by that" in said
 
 
 def test_where_nothing_was_built_that_is_what_is_said() -> None:
-    said = verdict(spec(), PRECISIONS, {1: failed(), 2: failed()}, "nothing was left to try")
+    said = verdict(spec(), TRIED, {1: failed(), 2: failed()}, "nothing was left to try")
     assert said.startswith("No candidate became an engine.")
 
 
@@ -117,17 +123,17 @@ def test_what_was_not_held_against_all_is_not_chosen_over_what_was() -> None:
     blind = outcome(0.999, latency_p99_ms=None, engine_bytes=1, set_aside=aside)
     outcomes = {2: outcome(0.992, latency_p99_ms=4, engine_bytes=2000), 3: blind}
     assert choose(asked, outcomes) == 2
-    assert "cosine >= 0.99 and latency_p99_ms <= 5." in verdict(asked, PRECISIONS, outcomes, "so")
+    assert "cosine >= 0.99 and latency_p99_ms <= 5." in verdict(asked, TRIED, outcomes, "so")
     outcomes[2] = outcome(0.992, latency_p99_ms=9, met=False)
     assert choose(asked, outcomes) is None
-    assert "not held against latency_p99_ms <= 5" in verdict(asked, PRECISIONS, outcomes, "so")
+    assert "not held against latency_p99_ms <= 5" in verdict(asked, TRIED, outcomes, "so")
 
 
 def test_a_yes_claims_no_requirement_that_was_set_aside() -> None:
     slow = {"metric": "latency_p99_ms", "at_most": 5}
     asked = spec(require=[{"metric": "cosine", "at_least": 0.99}, slow])
     aside = ["latency_p99_ms <= 5"]
-    said = verdict(asked, PRECISIONS, {2: outcome(0.992, set_aside=aside)}, "so")
+    said = verdict(asked, TRIED, {2: outcome(0.992, set_aside=aside)}, "so")
     assert "of those that meet cosine >= 0.99." in said
 
 
@@ -144,7 +150,7 @@ def test_a_tainted_latency_beats_none_and_is_beaten_by_what_is_as_good_in_all_el
     assert front(outcomes) == [1, 3]
     assert choose(spec(), outcomes) == 1
     assert choose(spec(prefer="latency"), outcomes) == 1
-    said = verdict(spec(), PRECISIONS, outcomes, "so")
+    said = verdict(spec(), TRIED, outcomes, "so")
     assert "Candidate 1" in said
     assert "The latency of 2 candidates (2, 3) is tainted and decided nothing: clocks" in said
 
@@ -156,7 +162,7 @@ def test_where_every_latency_is_tainted_size_decides_and_that_is_said() -> None:
     }
     assert preferred(spec(), outcomes) == "size"
     assert choose(spec(), outcomes) == 2
-    said = verdict(spec(), PRECISIONS, outcomes, "so")
+    said = verdict(spec(), TRIED, outcomes, "so")
     assert "the engine's size" in said
     assert "Every latency is tainted and decided nothing: clocks were held down" in said
 
@@ -164,7 +170,7 @@ def test_where_every_latency_is_tainted_size_decides_and_that_is_said() -> None:
 def test_where_the_fastest_is_wanted_and_every_latency_is_tainted_none_is_chosen() -> None:
     outcomes = {1: tainted(0.999), 2: tainted(0.992)}
     assert choose(spec(prefer="latency"), outcomes) is None
-    said = verdict(spec(prefer="latency"), PRECISIONS, outcomes, "so")
+    said = verdict(spec(prefer="latency"), TRIED, outcomes, "so")
     assert said.startswith("None of those that meet cosine >= 0.99 is chosen: latency decides.")
     assert "Every latency is tainted" in said
 
@@ -172,6 +178,21 @@ def test_where_the_fastest_is_wanted_and_every_latency_is_tainted_none_is_chosen
 def test_what_was_not_tried_is_counted_apart_with_the_tool_that_nobody_had() -> None:
     fp8 = Precision.model_validate({"kind": "fp8"})
     outcomes = {1: original(), 2: untried(fp8), 3: untried(fp8)}
-    said = verdict(spec(), {1: Precision(), 2: fp8, 3: fp8}, outcomes, "so")
+    said = verdict(
+        spec(),
+        {
+            1: Tried(Precision(), None),
+            2: Tried(fp8, None),
+            3: Tried(fp8, None),
+        },
+        outcomes,
+        "so",
+    )
     assert "1 candidate was tried;" in said
     assert "2 more were not: no live node has modelopt." in said
+
+
+def test_a_candidate_under_another_profile_is_told_with_its_name() -> None:
+    outcomes = {2: outcome(0.992, engine_bytes=2000), 4: outcome(0.992, latency_p99_ms=1)}
+    said = verdict(spec(), TRIED, outcomes, "so")
+    assert "Candidate 4 (int8 by minmax, 2 kept, profile wide) is the best by P99" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +20,7 @@ from tests.unit.tasks.search.answers import KINDS, LAYERS, failed, outcome, spec
 PLENTY = settings(max_examples=60, deadline=None)
 TOOLS = (PrecisionTool.ENGINEFARM, PrecisionTool.ONNXRUNTIME, PrecisionTool.MODELOPT)
 NAMES = st.lists(st.sampled_from([*LAYERS, "", "a\nb", "x" * 300, "[*"]), max_size=30)
+SHAPES = {"min": [1], "opt": [1], "max": [1]}
 NUMBERS = st.none() | st.floats(-1, 1)
 
 
@@ -45,13 +47,16 @@ def outcomes(draw: st.DrawFn) -> Outcome:
 
 def begun(data: st.DataObject) -> SearchSpec:
     budget = {"candidates": data.draw(st.integers(1, 24)), "at_once": data.draw(st.integers(1, 5))}
-    return spec(budget=budget, space={"tools": ["onnxruntime", "modelopt"], "exclude": ["head*"]})
+    names = data.draw(st.lists(st.sampled_from("abc"), unique=True))
+    profiles = {name: [{"x": SHAPES}] for name in names}
+    tools = {"tools": ["onnxruntime", "modelopt"], "exclude": ["head*"]}
+    return spec(budget=budget, space=tools | {"profiles": profiles})
 
 
 def check_step(asked: SearchSpec, tried: Sequence[Tried]) -> None:
     assert len(tried) <= asked.budget.candidates
     assert sum(row.outcome is None for row in tried) <= asked.budget.at_once
-    named = [row.precision.model_dump_json() for row in tried]
+    named = [(row.precision.model_dump_json(), row.profile) for row in tried]
     assert len(named) == len(set(named))
 
 
@@ -71,7 +76,7 @@ def test_each_step_tries_waits_or_ends_and_nothing_is_tried_twice(data: st.DataO
             assert not step.proposals
             step = next_step(asked, KINDS, tried, late=late)
             assert step.proposals or step.over
-        tried += [Tried(row.precision, None) for row in step.proposals]
+        tried += [Tried(row.precision, None, row.profile) for row in step.proposals]
         check_step(asked, tried)
         under_way = [at for at, row in enumerate(tried) if row.outcome is None]
         if step.over:
@@ -80,7 +85,7 @@ def test_each_step_tries_waits_or_ends_and_nothing_is_tried_twice(data: st.DataO
             return
         assert under_way, "it neither waits nor ends, and nothing is under way"
         for at in data.draw(st.sets(st.sampled_from(under_way), min_size=1)):
-            tried[at] = Tried(tried[at].precision, data.draw(outcomes()))
+            tried[at] = replace(tried[at], outcome=data.draw(outcomes()))
     raise AssertionError(tried)
 
 

@@ -113,8 +113,8 @@ def test_a_tainted_latency_meets_no_requirement_however_small_it_is() -> None:
     assert found.tainted == ["it varies"]
     assert found.accurate
     assert not found.met
-    assert (found.verdicts[1].value, found.verdicts[1].met) == (None, False)
-    assert found.verdicts[1].reason == "the latency is tainted: it varies"
+    assert not found.verdicts[1].met
+    assert "tainted" in (found.verdicts[1].reason or "")
     assert found.latency_p99_ms == report.latency[0].end_to_end_ms.p99
     swept = reports.report(latency=[reports.latency(), reports.latency(trust=trust, swept=True)])
     assert read(asked, swept).tainted == []

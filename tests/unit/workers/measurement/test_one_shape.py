@@ -13,6 +13,7 @@ from enginefarm.target import Target
 from tests.contract.backends import made
 from tests.unit.workers.gpu.made import UUID, gpu, port
 from tests.unit.workers.measurement.test_timing import Sink
+from workers import benchmark
 from workers.backends.base import ModelSource
 from workers.backends.onnxruntime import open_backend
 from workers.gpu.exclusive import Onlookers
@@ -83,3 +84,15 @@ def test_on_the_processor_it_is_made_once_and_has_a_record(tmp_path: Path) -> No
     assert found.trust.times_measured == 1
     assert found.trust.load_after is not None
     assert found.trust.exclusive is None
+
+
+def test_an_engine_is_measured_and_compared_at_the_shapes_that_are_asked_for(
+    tmp_path: Path,
+) -> None:
+    path = made.save(tmp_path / "m", made.dense())
+    source = ModelSource(path=path, target=CPU, profiles=[PROFILE])
+    options = QUICK.model_copy(update={"shapes": [{"x": [2, 16]}, {"x": [8, 16]}]})
+    request = Request(source, path, None, None, {}, 0, options)
+    found = benchmark.run(request, open_backend(), Sink(), lambda: 1)
+    assert [row["shapes"] for row in found["latency"]] == [{"x": [2, 16]}, {"x": [8, 16]}]
+    assert found["accuracy"]["samples"] == 4 * 2 + 4 * 8
