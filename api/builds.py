@@ -137,7 +137,8 @@ def page(  # noqa: PLR0913 - one parameter for each filter
             before=_cursor(cursor),
             states=state or [],
             model=require_digest(model) if model else None,
-            target=str(Target.parse(target)) if target else None,
+            # In an address + stands for a space, which no target has.
+            target=str(Target.parse(target.replace(" ", "+"))) if target else None,
             labels=_labels(label or []),
             kind=kind,
         )

@@ -29,6 +29,14 @@ def failed_on(session: Session, job: Job, *, but: Collection[str] = ()) -> froze
     return frozenset(node_id for node_id in rows if node_id is not None)
 
 
+def has_failed(session: Session, job: Job, code: str) -> bool:
+    """Tell whether an attempt at the job has ended in a failure of this code."""
+    rows = select(Attempt.number).where(
+        Attempt.job_id == job.id, Attempt.failure["code"].as_string() == code
+    )
+    return session.scalars(rows.limit(1)).first() is not None
+
+
 def start(
     session: Session, job: Job, node_id: str | None, lease_sha256: bytes | None = None
 ) -> None:

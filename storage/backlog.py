@@ -65,16 +65,20 @@ def busy(session: Session) -> dict[str, Busy]:
 
 
 def announced(session: Session, since: datetime) -> Sequence[Row[Any]]:
-    """Return the jobs whose ring went out since, and that nobody has yet.
+    """Return the jobs whose ring went out since, and was not yet answered, nor is to go out again.
 
     Columns: queue, stage, target, version, sku.
     """
     rung = exists().where(
         Outbox.job_id == Job.id, Outbox.attempt == Job.attempt, Outbox.sent_at >= since
     )
+    # Who was declined is a wish again: its old ring must not hold the seat that the new one needs.
+    again = exists().where(
+        Outbox.job_id == Job.id, Outbox.attempt == Job.attempt, Outbox.sent_at.is_(None)
+    )
     found: Sequence[Any] = session.execute(
         select(*_ASKED)
-        .where(Job.state == JobState.QUEUED, Job.queue.is_not(None), rung)
+        .where(Job.state == JobState.QUEUED, Job.queue.is_not(None), rung, ~again)
         .order_by(Job.id)
     ).all()
     return found

@@ -15,6 +15,7 @@ from enginefarm.state import PRECISION_STAGES, Stage
 from storage import jobs, overview
 from storage.database import Session
 from storage.models import Job, Model
+from tasks.comparing.recipe import is_comparison
 from tasks.measured import known_peaks, require_room
 from tasks.memory import Known, room_of
 from tasks.plan import LiveNode, TargetPlan, able, queue_now
@@ -154,6 +155,7 @@ class Explainer:
     def _miss(self, stage: Stage, recipe: dict[str, Any]) -> MissView:
         target = str(self.plan.target)
         near = jobs.nearest_recipe(self.session, self.tenant_id, stage, target, self.spec.model)
+        near = [row for row in near if not is_comparison(row.recipe)]
         best = min(near, key=lambda row: len(differences(recipe, row.recipe or {})), default=None)
         if best is None:
             return MissView(nearest_key=None, nearest_job=None, differences=[])

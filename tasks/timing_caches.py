@@ -33,6 +33,8 @@ from tasks.timing_messages import (
 )
 
 _log = structlog.get_logger()
+CHILD_CRASHED = "child_crashed"
+"""The code of an attempt whose process died of a signal of its own."""
 TIMED_BACKENDS = frozenset({"tensorrt"})
 """Backends that time kernels; TensorRT-RTX does not, and is not asked."""
 
@@ -70,10 +72,14 @@ def offer(session: Session, farm: Farm, job: Job, node: Node) -> TimingOffer | N
         return None
     namespace = digest_of(canonical_json(parts))
     cache = timing_caches.ensure(session, job.tenant_id, namespace, parts)
-    given = timing_caches.given(session, cache)
-    timing_caches.note_use(session, cache, job.id, job.attempt, given)
     reuse = TimingReuse(options.get("timing_cache") or TimingReuse.AUTO)
-    return _as_it_is(session, farm, cache).model_copy(update={"reuse": reuse})
+    crashed = job.attempt > 1 and attempts.has_failed(session, job, CHILD_CRASHED)
+    # A snapshot may be what the runtime crashes on: then no build of the namespace would end.
+    fresh = crashed and reuse is TimingReuse.AUTO
+    given = None if fresh else timing_caches.given(session, cache)
+    timing_caches.note_use(session, cache, job.id, job.attempt, given)
+    told = {"reuse": reuse, "begin_fresh": fresh}
+    return _as_it_is(session, farm, cache).model_copy(update=told)
 
 
 def _as_it_is(session: Session, farm: Farm, cache: TimingCache) -> TimingOffer:

@@ -45,6 +45,8 @@ class TimingOffer(_Reply):
     generation: int
     reuse: TimingReuse = TimingReuse.AUTO
     newest: TimingFile | None = None
+    begin_fresh: bool = False
+    """Begin without the newest, since a build with it has crashed: only merge with it."""
 
 
 class TimingMerge(_Leased):

@@ -99,6 +99,9 @@ def begin(job: Assignment, folder: Path, log: JobLog, stop: transfer.Stop) -> li
     """Fetch the snapshot that a job was given; without it the build times everything itself."""
     if job.timing_cache is None:
         return []
+    if job.timing_cache.begin_fresh:
+        log.say("timing cache: a build with the newest has crashed; this one begins without")
+        return []
     try:
         snapshot = fetch_snapshot(job.timing_cache, folder, stop)
     except JobFailed as error:
@@ -185,7 +188,7 @@ class NodeRoad:
             device=self.need(),
         )
         write_document(scratch / JOB_FILE, job)
-        sandbox.run(
+        outcome = sandbox.run(
             sandbox.child_command(scratch),
             cwd=scratch,
             environment=child_environment(scratch),
@@ -194,6 +197,8 @@ class NodeRoad:
             on_progress=lambda _said: None,
             stop=self.stop,
         )
+        if outcome.ending is sandbox.Ending.KILLED:
+            return ChildTiming(refused=f"The runtime crashes on it ({outcome.signal}).")
         result = ChildResult.model_validate_json((scratch / RESULT_FILE).read_bytes())
         if result.timing is None:
             raise FarmError("The timing caches could not be merged.", code="internal")

@@ -8,12 +8,11 @@ from enginefarm.compared import Compared
 from enginefarm.comparison import ComparisonSpec
 from enginefarm.errors import InvalidRequest
 from enginefarm.spec import BuildSpec, Profile, StageOptions
-from enginefarm.target import Target
 from storage import catalogue
 from storage.database import Session
 from storage.ids import new_id
 from storage.models import Model
-from tasks.comparing.subjects import VERSION_BOUND, read_pair, require_alike
+from tasks.comparing.subjects import VERSION_BOUND, read_pair, require_alike, run_for
 
 _PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 
@@ -29,8 +28,8 @@ def build_for(
         NotFound: the tenant has no such artifact.
         InvalidRequest: one of them cannot be run.
     """
-    first, _ = read_pair(session, tenant_id, asked.first, asked.second)
-    target = Target.parse(first.artifact.target)
+    pair = read_pair(session, tenant_id, asked.first, asked.second)
+    first, target = pair[0], run_for(pair, asked.on)
     return BuildSpec(
         model=first.artifact.model_digest,
         targets=[target],

@@ -70,5 +70,5 @@ def windows_of(options: BenchmarkOptions) -> dict[str, Any]:
 
 
 def is_comparison(recipe: Mapping[str, Any] | None) -> bool:
-    """Tell whether a job measures two artifacts side by side."""
-    return "compare" in (recipe or {})
+    """Tell whether a job is one of a comparison, and not of a build that makes something."""
+    return "comparison_rules" in (recipe or {})

@@ -39,6 +39,11 @@ class Subject:
     inputs: list[TensorView]
     outputs: list[TensorView]
 
+    @property
+    def target(self) -> Target:
+        """What it was built for."""
+        return Target.parse(self.artifact.target)
+
 
 Pair = tuple[Subject, Subject]
 Both = tuple[Artifact, Artifact]
@@ -127,6 +132,27 @@ def _stages(session: Session, row: Artifact) -> dict[Stage, Job]:
     return {Stage(job.stage): job for job in engine_jobs(every) if job.target == row.target}
 
 
+def run_for(pair: Pair, on: str | None = None) -> Target:
+    """Return the target that both are run for: on that SKU, or on the one that either names.
+
+    Raises:
+        InvalidRequest: there is no such SKU of it (code ``sku_refused``), or one of them is for
+            another (code ``comparison_target``).
+    """
+    targets = [row.target for row in pair]
+    built = next((target for target in targets if target.sku is not None), targets[0])
+    if on is None:
+        return built
+    if built.sku not in {None, on}:
+        raise InvalidRequest(
+            f"An artifact for {built} is not run on {on[:64]!r}.",
+            code="comparison_target",
+            why="It was built for another SKU.",
+            fix=f"Leave out on, or compare artifacts for {built.plain}.",
+        )
+    return Target.parse(f"{built.plain}:{on}")
+
+
 def require_alike(pair: Pair, profiles: list[Profile]) -> None:
     """Refuse two that cannot be run side by side, at the opt of each of these profiles.
 
@@ -135,8 +161,9 @@ def require_alike(pair: Pair, profiles: list[Profile]) -> None:
             ``comparison_shapes``.
     """
     first, second = pair
-    targets = [Target.parse(row.artifact.target) for row in pair]
-    if targets[0] != targets[1]:
+    targets = [row.target for row in pair]
+    skus = {target.sku for target in targets} - {None}
+    if targets[0].plain != targets[1].plain or len(skus) > 1:
         raise InvalidRequest(
             f"One artifact is for {targets[0]}, the other for {targets[1]}.",
             code="comparison_target",

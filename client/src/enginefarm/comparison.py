@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from enginefarm.digest import Digest
 from enginefarm.numbers import Whole
@@ -25,6 +25,9 @@ class ComparisonSpec(Strict):
     first: Digest
     second: Digest
     options: BenchmarkOptions = BenchmarkOptions()
+    on: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
+        default=None, description="The SKU to run both on, as l4; absent: any of the architecture."
+    )
     again: bool = Field(default=False, description="Measure, whatever was measured before.")
     priority: Annotated[Whole, Field(ge=0, le=9, description="0 is the most urgent.")] = 5
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = Field(

@@ -18,7 +18,7 @@ from enginefarm.state import Blame, JobState, Scope, Stage
 from storage import timing_caches
 from storage.models import Job
 from tasks.messages import Device
-from tests.contract.backends.trt_api.timing_runtime import cache_of, model_of, tactics_in
+from tests.contract.backends.trt_api.timing_runtime import CRASHES, cache_of, model_of, tactics_in
 from tests.integration.api.served import Served
 from tests.integration.api.timing import GPU, TARGET, GpuNode, claimed
 from tests.integration.tasks.scene import Scene, add_model
@@ -149,7 +149,9 @@ def test_builds_that_end_at_once_lose_no_timing_and_the_next_begins_with_all_of_
 SPOILT = {"noise": b"\0" * 100, "of another version": cache_of("10.13.3.9", {"old": "0"})}
 
 
-@pytest.mark.parametrize("kind", SPOILT)
+@pytest.mark.parametrize(
+    "kind", [pytest.param("noise", marks=pytest.mark.soak), "of another version"]
+)
 def test_a_snapshot_that_the_runtime_does_not_take_is_put_away_and_the_one_before_serves(
     api: Served, scene: Scene, tmp_path: Path, kind: str
 ) -> None:
@@ -165,6 +167,25 @@ def test_a_snapshot_that_the_runtime_does_not_take_is_put_away_and_the_one_befor
     assert states[spoilt] == "quarantined"
     assert sorted(states.values()) == ["kept", "kept", "quarantined"]
     assert "the snapshot was refused" in log_of(api, scene, victim)
+
+
+def test_a_snapshot_that_the_runtime_crashes_on_fails_one_attempt_and_is_put_away(
+    api: Served, scene: Scene, tmp_path: Path
+) -> None:
+    node = GpuNode(api.farm, "gpu-0")
+    offered(api, scene, node, tmp_path / "a", cache_of(VERSION, {"one": "good"}))
+    spoilt = offered(api, scene, node, tmp_path / "b", cache_of(VERSION, {CRASHES: "0"}))
+    victim = compiling(scene, node, "one", "two")
+    assert carry_out(api, node, victim, tmp_path) == "failed"
+    (first,) = scene.attempts(victim)
+    assert (first.failure or {})["code"] == "child_crashed"
+    again = scene.job(victim.build_id, Stage.COMPILE, TARGET)
+    assert carry_out(api, node, again, tmp_path) == "succeeded"
+    scene.settle()
+    # Merging crashed on it as well, and so nobody gets it any more; the one before was merged.
+    assert {row["digest"]: row["state"] for row in snapshots(api)}[spoilt] == "quarantined"
+    assert kept(api) == tactics_of(api, scene, victim)
+    assert "begins without" in log_of(api, scene, victim)
 
 
 def offered(api: Served, scene: Scene, node: GpuNode, folder: Path, data: bytes) -> str:

@@ -19,6 +19,7 @@ from enginefarm.trust_views import TrustKey
 from storage import signing
 from storage.database import now
 from storage.models import Artifact, Attestation, Job, Model
+from tasks import submit
 from tasks.comparing.begin import build_for
 from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_facts import compared_facts
@@ -123,6 +124,19 @@ def test_what_was_measured_answers_again_unless_it_is_asked_anew_or_the_other_wa
     assert len({scene.job(build_id, Stage.BENCHMARK).key for build_id in anew}) == len(anew)
     lasts_no_longer = asked(scene, *pair, options={"min_iterations": 99})
     assert scene.state(lasts_no_longer) is BuildState.SUCCEEDED  # says nothing of windows
+
+
+def test_a_benchmark_is_explained_by_the_nearest_benchmark_and_by_no_comparison(
+    scene: Scene, node: FakeNode, pair: tuple[str, str]
+) -> None:
+    compared = asked(scene, *pair)
+    done(scene, node, compared)
+    with scene.farm.database.transaction() as session:
+        view = submit.plan(session, scene.tenant_id, scene.spec(seed=5), explain=True)
+    told = {row.stage: row.miss for row in view.targets[0].jobs}
+    miss = told[Stage.BENCHMARK]
+    assert miss is not None
+    assert [row.field for row in miss.differences] == ["seed"]
 
 
 def test_what_cannot_be_relied_on_is_told_once_and_measured_again_by_who_asks_again(
@@ -248,6 +262,26 @@ def test_an_engine_that_only_its_version_loads_is_not_held_against_one_of_anothe
     assert refused.value.code == "comparison_versions"
     with pytest.raises(NotServed):  # nobody has 1.7 any more
         asked(scene, first, first)
+
+
+def test_on_a_sku_that_is_named_only_such_a_node_measures_and_no_other_sku_answers(
+    scene: Scene,
+) -> None:
+    gpu, on_l4 = "onnxruntime@sm_89", "onnxruntime@sm_89:l4"
+    offered = [backend(arch="sm_89")]
+    l4 = FakeNode(scene.farm, "l4", offered, gpus=["NVIDIA L4"])
+    other = FakeNode(scene.farm, "rtx", offered, gpus=["NVIDIA GeForce RTX 4090"])
+    first = artifact(scene, other, gpu)
+    build_id = asked(scene, first, first, on="l4")
+    job = scene.job(build_id, Stage.BENCHMARK, on_l4)
+    assert other.ask(job).declined == "incapable"
+    scene.run(l4, build_id, on_l4)
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+    assert scene.state(asked(scene, first, first, on="l4")) is BuildState.SUCCEEDED
+    assert scene.state(asked(scene, first, first)) is not BuildState.SUCCEEDED
+    with pytest.raises(NotServed):
+        asked(scene, first, first, on="t4")
 
 
 def test_the_artifacts_of_another_tenant_are_not_there(

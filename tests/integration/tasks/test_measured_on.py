@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from enginefarm.errors import InvalidRequest
 from enginefarm.manifest import LABELS
 from enginefarm.report import UNMEASURED_SKU, BuildReport, SkuReport
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
-from storage import artifacts
+from storage import artifacts, outbox
 from storage.database import Session
 from storage.models import Artifact
+from tasks.app import make_app
 from tasks.cancel import cancel
+from tasks.dispatcher import dispatch
 from tasks.farm import Farm
 from tasks.reconciler import reconcile
 from tasks.submit import plan
@@ -210,6 +211,21 @@ def planned_steps(session: Session, scene: Scene) -> dict[str | None, str]:
     return {row.sku: row.outcome for row in target.jobs if row.stage is Stage.BENCHMARK}
 
 
+def test_a_measurement_is_announced_only_while_a_node_with_that_sku_has_room(
+    scene: Scene, l4: SkuNode, rtx: SkuNode, valkey_url: str
+) -> None:
+    app = make_app(valkey_url, publisher=True)
+    build_id = compiled(scene, l4, *SKUS)
+    scene.mark_sent(build_id, 1_000)  # and nobody has heard them
+    with scene.farm.database.transaction() as session:
+        for job in scene.on_skus(build_id, GPU).values():
+            outbox.add(session, job)
+    rtx.alive(draining=True)
+    assert dispatch(scene.farm, app) == 1
+    rtx.alive()
+    assert dispatch(scene.farm, app) == 1
+
+
 def test_a_build_that_is_cancelled_ends_its_measurements_and_publishes_nothing(
     scene: Scene, l4: SkuNode, rtx: SkuNode
 ) -> None:
@@ -249,42 +265,3 @@ def test_a_precision_that_is_slower_on_one_sku_is_slower(
         "l4": "accept",
         "geforce-rtx-4090": "slower",
     }
-
-
-@pytest.mark.parametrize(
-    ("targets", "skus", "code", "said"),
-    [
-        ([GPU], ["l40"], "unknown_sku", "geforce-rtx-4090, l4"),
-        ([GPU], ["h200"], "sku_of_another_architecture", "sm_90"),
-        (["onnxruntime@cpu"], ["l4"], "measure_on_cpu", "cpu"),
-        ([GPU], ["every"], None, ""),
-    ],
-)
-def test_a_sku_that_cannot_be_measured_on_is_refused_at_once(
-    scene: Scene,
-    l4: SkuNode,
-    rtx: SkuNode,
-    targets: list[str],
-    skus: list[str],
-    code: str | None,
-    said: str,
-) -> None:
-    SkuNode(scene.farm, "node-h", gpu="NVIDIA H200", arch="sm_90")
-    SkuNode(scene.farm, "node-c", backends=[backend()], gpu="cpu", arch="cpu")
-    if code is None:
-        assert scene.submit(*targets, measure_on=skus)
-        return
-    with pytest.raises(InvalidRequest) as refused:
-        scene.submit(*targets, measure_on=skus)
-    assert refused.value.code == code
-    assert said in f"{refused.value} {refused.value.why} {refused.value.fix}"
-
-
-def test_a_gpu_that_is_out_or_that_its_backend_does_not_run_on_is_refused(scene: Scene) -> None:
-    SkuNode(scene.farm, "ill", gpu=RTX, fault="it fell off the bus")
-    mute = SkuNode(scene.farm, "mute", backends=[backend(arch="sm_89", measures=False)])
-    for sku in SKUS:
-        with pytest.raises(InvalidRequest) as refused:
-            scene.submit(GPU, measure_on=[sku])
-        assert refused.value.code == "sku_not_measured"
-    assert mute.name == "mute"

@@ -57,7 +57,11 @@ def test_a_job_for_a_sku_is_announced_while_such_a_node_has_room_and_holds_up_no
     assert scene.rings(second)[0].sent_at is None
     assert scene.rings(plain)[0].sent_at is not None
 
-    # The ring that was declined goes out again; while the L4 has its job, nothing else for it does.
+    # The ring that was declined goes out again: it does not stand in its own way.
+    scene.hurry(first)
+    assert dispatch(scene.farm, app) == 1
+    assert scene.rings(first)[-1].sent_at is not None
+    # While the L4 has its job, nothing else for it is announced.
     work = l4.take(job)
     other.take(scene.job(plain, Stage.CHECK, ANY))
     assert dispatch(scene.farm, app) == 0

@@ -10,13 +10,15 @@ import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.compared import Compared
 from enginefarm.comparison_proof import PREDICATE_TYPE
 from enginefarm.comparison_report import ComparisonReport
 from enginefarm.comparison_views import ComparisonPage, ComparisonView
+from enginefarm.state import BuildKind, BuildState
 from tests.unit.client.support.comparisons import ID, OTHER, comparison, report
 from tests.unit.client.support.release import BUILDER, SigningKey
 from tests.unit.client.support.server import Handler, LoopbackFarm
-from tests.unit.client.support.views import ARTIFACT
+from tests.unit.client.support.views import ARTIFACT, build, published
 
 ASK = ["compare", ARTIFACT, OTHER]
 SHOW = ["comparisons", "show", ID]
@@ -59,11 +61,11 @@ def test_it_asks_for_the_two_with_all_that_was_written(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bodies = comparing(farm_env, comparison("pending"))
-    line = ["--again", "--priority", "2", "--wait-for-node", "10m"]
+    line = ["--again", "--priority", "2", "--wait-for-node", "10m", "--on", "l4"]
     assert invoke([*ASK, *line, "--option", "benchmark.min_duration_ms=5000"]) == ExitCode.OK
     (body,) = bodies
     assert (body["first"], body["second"], body["again"]) == (ARTIFACT, OTHER, True)
-    assert (body["priority"], body["wait_for_node"]) == (2, 600)
+    assert (body["priority"], body["wait_for_node"], body["on"]) == (2, 600, "l4")
     assert body["options"]["min_duration_ms"] == 5000
     assert capsys.readouterr().out.strip() == ID
 
@@ -160,6 +162,21 @@ def test_a_statement_by_a_stranger_or_about_others_is_refused(
     comparing(farm_env, comparison(second=f"sha256:{'c' * 64}"))
     attested(farm_env, key, report())
     assert invoke(line) == ExitCode.VERIFICATION_REFUSED
+
+
+def test_shown_as_the_build_that_it_is_it_says_what_it_compares_and_where_to_look(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = {"artifact": None, "artifact_state": None}
+    view = build(BuildState.SUCCEEDED, [], [published().model_copy(update=without)])
+    compare = Compared(first=ARTIFACT, second=OTHER)
+    told = {"kind": BuildKind.COMPARISON, "spec": view.spec.model_copy(update={"compare": compare})}
+    data = view.model_copy(update=told).model_dump_json().encode()
+    farm_env.routes["/v1/builds/bld_1"] = lambda handler: handler.reply(200, data)
+    assert invoke(["show", "bld_1"]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert f"kind      comparison of A {ARTIFACT}" in out
+    assert "enginefarm comparisons show bld_1" in out
 
 
 def test_they_are_listed(farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]) -> None:

@@ -40,6 +40,9 @@ FailIfSlower = Annotated[
         help="Wait, and end with 15 if B is slower than A or it cannot be told.",
     ),
 ]
+On = Annotated[
+    str | None, typer.Option("--on", metavar="SKU", help="The SKU to run both on, as l4.")
+]
 Again = Annotated[bool, typer.Option("--again", help="Measure, whatever was measured before.")]
 Id = Annotated[str, typer.Argument(metavar="COMPARISON", help="A comparison's id.")]
 
@@ -51,6 +54,7 @@ def compare(  # noqa: PLR0913 - one parameter for each option
     *,
     wait: Wait = False,
     fail_if_slower: FailIfSlower = False,
+    on: On = None,
     again: Again = False,
     option: Options = None,
     priority: Priority = 5,
@@ -60,13 +64,13 @@ def compare(  # noqa: PLR0913 - one parameter for each option
 ) -> None:
     """Tell in turns on one device which of two is faster.
 
-    diff, in contrast, measures nothing: it holds together two reports, of two moments. A comparison
-    that was made before is shown again.
+    diff, in contrast, measures nothing. A comparison that was made before is shown again.
     """
     spec = _spec(
         {
             "first": arguments.digest(a),
             "second": arguments.digest(b),
+            "on": on,
             "again": again,
             "options": _benchmark(option or []),
             "priority": priority,

@@ -7,6 +7,7 @@ differs from build to build. It takes no cache of another version, and nothing t
 from __future__ import annotations
 
 import json
+import os
 import secrets
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ MISS = (
     "Adding new entry to timing cache is not allowed if "
     "`BuilderFlag::kERROR_ON_TIMING_CACHE_MISS` is set"
 )
+CRASHES = "a tactic that is no code"
+"""A cache with it is one that the runtime takes, and crashes on."""
 _MAGIC = b"timed:"
 
 
@@ -80,6 +83,8 @@ class TimingRuntime:
 
     def _attach(self, config: Any, cache: Any, *, ignore_mismatch: bool) -> bool:  # noqa: ANN401 - as above
         assert ignore_mismatch
+        if CRASHES in vars(cache)["tactics"]:
+            os.abort()
         if vars(cache)["version"] != self.version:
             self._say("WARNING", MISMATCH)  # and the build would go on without
             return True
