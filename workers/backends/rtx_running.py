@@ -20,9 +20,11 @@ from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
 from workers.backends.base import Array, NotOnDevice
+from workers.backends.rtx_profiles import fitting
 from workers.backends.trt.recording import Record, plain
 from workers.diagnosis import shorten
 
+SEVERAL = 2
 _NUMPY = {
     "FLOAT": "float32",
     "HALF": "float16",
@@ -108,6 +110,7 @@ class RtxRunner:
         """
         taken: list[int] = []
         try:
+            self._suited(self._context, self._runtime.memory, feeds)
             for view in self.inputs:
                 whole = np.ascontiguousarray(feeds[view.name], dtype=view.dtype)
                 self._context.set_input_shape(view.name, whole.shape)
@@ -141,9 +144,23 @@ class RtxRunner:
             for view in self.inputs
         }
         try:
-            return RtxStream(context, self._runtime.another(), fed, self.outputs, self._refused)
+            another = self._runtime.another()
+            self._suited(context, another, fed)
+            return RtxStream(context, another, fed, self.outputs, self._refused)
         except NotOnDevice as error:
             raise _not_here(str(error), "engine_run_failed") from error
+
+    def _suited(self, context: Any, memory: Memory, feeds: Mapping[str, Array]) -> None:  # noqa: ANN401 - the runtime's class
+        """Let a context run under the profile that fits the inputs, where there are several."""
+        if self._engine.num_optimization_profiles < SEVERAL:
+            return
+        shapes = {view.name: np.shape(feeds[view.name]) for view in self.inputs}
+        number = fitting(self._engine, shapes)
+        if number == context.active_optimization_profile:
+            return
+        if not context.set_optimization_profile_async(number, memory.stream):
+            raise self._refused(f"does not take profile {number}", "engine_run_failed", 0)
+        memory.finish()
 
     def _started(self, said_before: int) -> Any:  # noqa: ANN401 - the runtime's class
         context = self._engine.create_execution_context(self._config)
