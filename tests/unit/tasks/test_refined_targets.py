@@ -113,6 +113,20 @@ def test_a_node_of_the_version_before_is_named_where_only_that_is_missing() -> N
     )
 
 
+def test_a_precision_for_a_sku_is_made_by_who_reads_such_targets() -> None:
+    maker = node(backend="onnxruntime", builds=("cpu",), measures=("cpu",))
+    older = maker.model_copy(update={"reads_refined_targets": False})
+    body = {"model": MODEL, "targets": [str(L4)], "precision": {"kind": "bf16"}}
+    asked = BuildSpec.model_validate(body)
+    gpu = node("NVIDIA L4", measures=("sm_89",))
+
+    plan = plan_target(asked, L4, live(gpu=gpu, maker=maker, older=older))
+    assert plan.tool_version == "11.4"
+    with pytest.raises(NotServed) as refused:
+        plan_target(asked, L4, live(gpu=gpu, older=older))
+    assert refused.value.code == "precision_not_served"
+
+
 def test_an_engine_that_is_not_run_names_the_sku_or_each_architecture_that_is_missing() -> None:
     other = node("NVIDIA GeForce RTX 4090", measures=("sm_89",))
     plan = plan_target(spec(str(L4)), L4, live(a=node("NVIDIA L4"), b=other))
