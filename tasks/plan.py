@@ -7,7 +7,7 @@ whoever has their tool can run them, whatever the target is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from enginefarm.compile_options import first_version, unknown_to
@@ -29,6 +29,7 @@ from tasks.routing import (
 from tasks.steps import Step, steps_of
 from tasks.twin import Twin, twin_kind
 from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
+from tasks.versions import newest
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
@@ -201,7 +202,7 @@ def newest_version(nodes: Sequence[LiveNode], target: Target) -> str | None:
             for stage in (Stage.CHECK, Stage.COMPILE)
         )
     }
-    return max(versions, key=_version_order, default=None)
+    return newest(versions)
 
 
 def measures_on(nodes: Sequence[LiveNode], target: Target, version: str | None) -> str | None:
@@ -247,17 +248,7 @@ def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
         if backend.name == (asked.maker if asked.maker in APART else PRECISION_TOOL.backend)
         and serves(node.description, asked.stage, PRECISION_TOOL, backend.version, asked.maker)
     }
-    return max(versions, key=_version_order, default=None)
-
-
-def newest(versions: Iterable[str]) -> str | None:
-    """Return the newest of some versions, if there is any."""
-    return max(versions, key=_version_order, default=None)
-
-
-def _version_order(version: str) -> tuple[tuple[int, str], ...]:
-    parts = version.replace("-", ".").replace("+", ".").split(".")
-    return tuple((int(part), "") if part.isdigit() else (-1, part) for part in parts)
+    return newest(versions)
 
 
 def waits_for_measure(spec: BuildSpec, target: Target) -> bool:

@@ -8,9 +8,10 @@ from enginefarm.compared import Compared
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
-from tasks.plan import LiveNode, TargetPlan, newest, newest_version, plan_target
+from tasks.plan import LiveNode, TargetPlan, newest_version, plan_target
 from tasks.routing import serves
 from tasks.unserved import nobody_compares
+from tasks.versions import newest
 
 COMPARED_STAGES = (Stage.BENCHMARK, Stage.PUBLISH)
 

@@ -19,6 +19,7 @@ import pytest
 
 from bench.real_inputs import samples
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.sku import sku_of
 from localfarm.models import repair_words, shipped
 from tests.contract.backends.bench import Bench
 
@@ -120,3 +121,29 @@ def test_a_precision_is_held_against_its_twin_on_the_gpu(
     assert row["verdict"] in {"accept", "slower", "regression"}
     assert done.returncode == (ExitCode.OK if row["verdict"] == "accept" else ExitCode.BUILD_FAILED)
     assert row["verdict_reason"]
+
+
+def test_an_engine_is_measured_on_the_sku_that_is_named_and_held_against_another(
+    farm: RunningFarm, bench: Bench
+) -> None:
+    with farm.http() as client:
+        [node] = client.get("/v1/nodes").raise_for_status().json()
+    names = [row["name"] for row in node["devices"] if row["arch"] == bench.arch]
+    sku = sku_of(names[0])
+    made = {}
+    for target, more in (
+        (f"onnxruntime@{bench.arch}:{sku}", ["--option", "benchmark.streams=1,2,4"]),
+        (f"onnxruntime@{bench.arch}", ["--measure-on", sku]),
+    ):
+        words = [*words_for("rapidocr-rec", target), *more]
+        said = told(words, farm.cli(*words, COLUMNS="140"))
+        made[target] = said.rsplit("enginefarm pull ", 1)[1].split()[0]
+        told(["report", made[target]], farm.cli("report", made[target], COLUMNS="140"))
+    answer = farm.cli("report", made[f"onnxruntime@{bench.arch}"], "--json")
+    portability = json.loads(answer.stdout)["portability"]
+    words = ["compare", *made.values(), "--wait"]
+    said = told(words, farm.cli(*words, COLUMNS="140"))
+
+    assert [row["sku"] for row in portability["skus"]] == [sku]
+    assert portability["skus"][0]["latency"]
+    assert "alike" in said or "cannot_tell" in said
