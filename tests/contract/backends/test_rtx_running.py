@@ -57,6 +57,9 @@ class Memory:
     def finish(self) -> None:
         """Nothing is under way."""
 
+    def use(self) -> None:
+        """Any thread may."""
+
 
 class Doubling:
     """What stands behind the API: an engine that doubles x [n, 4], and what it was given."""

@@ -149,7 +149,9 @@ def test_builds_that_end_at_once_lose_no_timing_and_the_next_begins_with_all_of_
 SPOILT = {"noise": b"\0" * 100, "of another version": cache_of("10.13.3.9", {"old": "0"})}
 
 
-@pytest.mark.parametrize("kind", SPOILT)
+@pytest.mark.parametrize(
+    "kind", [pytest.param("noise", marks=pytest.mark.soak), "of another version"]
+)
 def test_a_snapshot_that_the_runtime_does_not_take_is_put_away_and_the_one_before_serves(
     api: Served, scene: Scene, tmp_path: Path, kind: str
 ) -> None:

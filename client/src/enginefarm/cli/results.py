@@ -201,7 +201,7 @@ def _from_cache(build: BuildView, target: TargetView) -> str:
     """Say how much of a target was not made by this build; an engine may be measured anew."""
     jobs = [job for job in build.jobs if job.target == target.target and job.twin is None]
     cached = {job.stage for job in jobs if job.cached_from is not None}
-    if jobs and len(cached) == len(jobs):
+    if jobs and all(job.cached_from is not None for job in jobs):
         return " (all cached)"
     return " (engine cached)" if Stage.COMPILE in cached else ""
 
