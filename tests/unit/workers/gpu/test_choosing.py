@@ -88,9 +88,13 @@ def test_what_is_for_a_sku_has_a_device_of_that_sku_or_none() -> None:
         assert need_of(stage, h100, [CPU, A], GpuRules()).devices == []
 
 
-def test_a_measurement_may_have_a_device_of_any_architecture_of_its_target() -> None:
-    both = Target.parse("tensorrt-rtx@sm_86+sm_89")
-    assert need_of(Stage.BENCHMARK, both, [CPU, A, OLD], GpuRules()).devices == ["GPU-c1"]
+def test_a_measurement_has_a_device_of_the_first_architecture_of_its_target_that_is_well() -> None:
+    both, new = Target.parse("tensorrt-rtx@sm_86+sm_89"), Device(arch="sm_89", name="L4", uuid="L4")
+    out = GpuRules(faults={"GPU-c1": "Xid 79"})
+    assert need_of(Stage.BENCHMARK, both, [CPU, A, new, OLD], GpuRules()).devices == ["GPU-c1"]
+    assert need_of(Stage.BENCHMARK, both, [CPU, A, new], GpuRules()).devices == ["L4"]
+    assert need_of(Stage.BENCHMARK, both, [CPU, A, new, OLD], out).devices == ["L4"]
+    assert need_of(Stage.COMPILE, both, [CPU, new, OLD], GpuRules()).devices == ["L4", "GPU-c1"]
 
 
 def test_compiles_share_a_device_only_where_the_operator_says_so() -> None:
