@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Header, Query, Response
+from fastapi import APIRouter, Body, Depends, Query, Response
 
 from api import views
 from api.auth import Caller, Entrance, needs
-from api.openapi import KEYED, problems
+from api.openapi import KEYED, IdempotencyKey, problems
 from api.parameters import EXAMPLE_DIGEST, BuildId, Flag, Limit
 from enginefarm.digest import require_digest
 from enginefarm.errors import InvalidRequest
@@ -82,13 +82,7 @@ def ask(
     explain: Annotated[
         Flag, Query(description="With dry_run: for each miss, the nearest key and what differs.")
     ] = False,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            pattern=r"^[\x21-\x7e]{1,255}$",
-            description="The same key with the same body answers with the same build.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> BuildView | PlanView:
     """Ask for one model to be built for each target, measured, gated, signed and published."""
     require_no_comparison(spec)

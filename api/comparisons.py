@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Header, Path, Query, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 from pydantic import AfterValidator
 
 from api.auth import Entrance, needs
-from api.openapi import KEYED, problems
+from api.openapi import KEYED, IdempotencyKey, problems
 from api.parameters import EXAMPLE_DIGEST, Limit, a_word
 from enginefarm.comparison import ComparisonSpec
 from enginefarm.comparison_report import ComparisonReport
@@ -74,13 +74,7 @@ def ask(
     response: Response,
     entrance: Submitter,
     *,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            pattern=r"^[\x21-\x7e]{1,255}$",
-            description="The same key with the same body answers with the same comparison.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> ComparisonView:
     """Measure two artifacts in turns on one device, and say which of them is faster."""
     with entrance.transaction() as (session, caller):

@@ -1,4 +1,4 @@
-"""How the paths describe themselves: problems as the one form of error, and examples of them.
+"""How the paths describe themselves: problems as the one form of error, and what many have alike.
 
 The document is what FastAPI derives, with two corrections: problems have their own media type, and
 the framework's own error body, which is never sent, is not in it.
@@ -7,9 +7,9 @@ the framework's own error body, which is never sent, is not in it.
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Header
 from fastapi.openapi.utils import get_openapi
 
 from enginefarm.views import Problem
@@ -49,6 +49,14 @@ def problems(*statuses: int, good: Responses | None = None) -> Responses:
 
 KEYED = (400, 401, 403, 503)
 """How every path with an access key can fail."""
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        pattern=r"^[\x21-\x7e]{1,255}$",
+        description="The same key with the same body answers with what it asked for before.",
+    ),
+]
 
 
 def describe(app: FastAPI) -> None:

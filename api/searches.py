@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Header, Path, Query, Response
+from fastapi import APIRouter, Body, Depends, Path, Query, Response
 
 from api.auth import Entrance, needs
-from api.openapi import KEYED, problems
+from api.openapi import KEYED, IdempotencyKey, problems
 from api.parameters import EXAMPLE_DIGEST, Limit, a_word
 from enginefarm.errors import InvalidRequest
 from enginefarm.precision import Precision
@@ -65,13 +65,7 @@ def ask(
     response: Response,
     entrance: Submitter,
     *,
-    idempotency_key: Annotated[
-        str | None,
-        Header(
-            pattern=r"^[\x21-\x7e]{1,255}$",
-            description="The same key with the same body answers with the same search.",
-        ),
-    ] = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> SearchView:
     """Look for a precision that meets the requirements, by building candidates and judging them."""
     with entrance.transaction() as (session, caller):

@@ -12,7 +12,7 @@ from enginefarm.state import ArtifactState
 from storage import artifacts
 from storage.database import Session
 from storage.models import Artifact
-from tasks.readings import LATENCIES, at_profiles
+from tasks.readings import LATENCIES
 
 
 def require_named(session: Session, tenant_id: str, gates: Sequence[Gate]) -> None:
@@ -27,7 +27,7 @@ def require_named(session: Session, tenant_id: str, gates: Sequence[Gate]) -> No
         if gate.against is None:
             continue
         row = artifacts.get(session, tenant_id, gate.against)
-        why = _unfit(row) or _without_number(gate, _report(row))
+        why = _unfit(row) or without_number(gate, _report(row))
         if why is not None:
             raise InvalidRequest(
                 f"A gate on {gate.metric} cannot be held against {gate.against}.",
@@ -39,13 +39,17 @@ def require_named(session: Session, tenant_id: str, gates: Sequence[Gate]) -> No
             )
 
 
-def _without_number(gate: Gate, report: BuildReport) -> str | None:
+def without_number(gate: Gate, report: BuildReport) -> str | None:
+    """Tell why a report has no number that a gate could be held against."""
     if gate.metric is not Metric.ENGINE_BYTES and not report.measured:
         return "it was not measured"
-    if gate.metric in LATENCIES and gate.if_tainted is Tainted.FAIL:
-        doubt = tainted(at_profiles(report))
-        return None if doubt is None else f"its {doubt}"
-    return None
+    if gate.metric not in LATENCIES or gate.if_tainted is Tainted.ALLOW:
+        return None
+    skus = [] if report.portability is None else report.portability.skus
+    # Of several SKUs those that were disturbed are for the gate to tell.
+    each = [row.latency for row in skus if row.latency] or [report.latency]
+    doubts = [tainted([row for row in rows if not row.swept]) for rows in each]
+    return f"its {doubts[0]}" if all(doubts) else None
 
 
 def named_reports(

@@ -58,15 +58,16 @@ def check_alternatives(spec: SearchSpec) -> None:
             raise _refusal(f"The profile {name} is the same as {same}.", "Leave one of them out.")
         for shapes in measured_shapes(spec):
             if not measured_at(profiles, [shapes]):
-                raise _refusal(
+                raise InvalidRequest(
                     f"The profile {name} does not allow {shapes_text(shapes)}.",
-                    "Widen it, or measure at shapes that all of them allow:"
-                    " options.benchmark.shapes.",
+                    code="search_profile",
                     why="All candidates are measured at the same shapes, or none could be said to"
                     " be faster.",
+                    fix="Widen it, or measure at shapes that all of them allow:"
+                    " options.benchmark.shapes.",
                 )
         seen.append((name, profiles))
 
 
-def _refusal(message: str, fix: str, why: str = "") -> InvalidRequest:
-    return InvalidRequest(message, code="search_profile", why=why, fix=fix)
+def _refusal(message: str, fix: str) -> InvalidRequest:
+    return InvalidRequest(message, code="search_profile", fix=fix)

@@ -136,6 +136,8 @@ def test_a_death_in_a_step_of_a_search_makes_no_candidate_twice(
     view = wait_until("the end of the search", 180, over)
     assert view["state"] == "succeeded", view["verdict"]
     assert [row["precision"]["kind"] for row in view["candidates"]] == ["as-is", "fp16"]
+    states = [row["outcome"]["artifact_state"] for row in view["candidates"]]
+    assert sorted(states) == ["published", "quarantined"]
     made = count_rows(farm, view["candidates"][0]["build"])
     assert made["builds_of_model"] == len(view["candidates"])
     assert [point for point in SEARCHES if (folder / point).exists()] == []

@@ -100,7 +100,8 @@ def test_a_search_chooses_among_builds_and_says_what_it_found(
     space = ("--option", "precision.kinds=int8", "--option", "precision.methods=percentile")
     done = running_farm.cli(
         *("submit", str(shipped(MODEL).file()), "-t", TARGETS[0], *WORDS),
-        *("--precision", "auto", "--require", "cosine>=0.9", "--budget", "2", *space),
+        *("--precision", "auto", "--require", "cosine>=0.9", "--budget", "3", *space),
+        *("--try-profile", "one:bytes=1x2048"),
         *("--calibration", data["calibration"], "--evaluation", data["held-out"]),
     )
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
@@ -109,8 +110,10 @@ def test_a_search_chooses_among_builds_and_says_what_it_found(
     assert chosen is not None
     search = done.stdout.split()[0]
     view = json.loads(running_farm.cli("search", "show", search, "--json").stdout)
-    assert [row["precision"]["kind"] for row in view["candidates"]] == ["as-is", "int8"]
-    int8 = view["candidates"][1]
+    named = [(row["precision"]["kind"], row["profile"]) for row in view["candidates"]]
+    assert named[:2] == [("as-is", None), ("int8", None)]
+    assert named[2][1] == "one"
+    int8, other = view["candidates"][1:]
     assert view["artifact"] == chosen[1]
     assert int8["outcome"]["layers"]
     report = json.loads(running_farm.cli("report", int8["outcome"]["artifact"], "--json").stdout)
@@ -118,6 +121,19 @@ def test_a_search_chooses_among_builds_and_says_what_it_found(
     # What the search shares with the build before it was not compiled again.
     jobs = json.loads(running_farm.cli("show", int8["build"], "--json").stdout)["jobs"]
     assert next(row for row in jobs if row["stage"] == "compile")["cached_from"]
+    # Nor was the model prepared again for another profile, and all were measured at one place.
+    jobs = json.loads(running_farm.cli("show", other["build"], "--json").stdout)["jobs"]
+    made = {row["stage"]: row["cached_from"] for row in jobs if row["twin"] is None}
+    assert made["repair"]
+    assert made.get("calibrate", "as it came")
+    assert not made["benchmark"]
+    digests = [row["outcome"]["artifact"] for row in view["candidates"]]
+    told = [json.loads(running_farm.cli("report", each, "--json").stdout) for each in digests]
+    assert {str(row["latency"][0]["shapes"]) for row in told} == {"{'bytes': [1, 2048]}"}
+    assert running_farm.cli("pull", chosen[1], str(tmp_path / "chosen")).returncode == ExitCode.OK
+    others = [each for each in digests if each != chosen[1]]
+    kept = running_farm.cli("pull", others[0], str(tmp_path / "other"))
+    assert "a candidate that its search has not chosen" in kept.stdout + kept.stderr
 
 
 def test_people_are_told_what_it_cost(running_farm: RunningFarm, built: dict[str, Any]) -> None:

@@ -55,6 +55,11 @@ class CudaDriver:
         self._call("current", context)
         self._call("stream", byref(stream), c_uint(NON_BLOCKING))
         self.stream = int(stream.value or 0)
+        self._context = context
+
+    def use(self) -> None:
+        """Let this thread work in the context, as the one that opened it does."""
+        self._call("current", self._context)
 
     def event(self) -> int:
         """Return a new event."""

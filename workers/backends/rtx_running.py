@@ -7,7 +7,8 @@ does that has its data on the host.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -19,9 +20,11 @@ from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
 from enginefarm.views import TensorView
 from workers.backends.base import Array, NotOnDevice
+from workers.backends.rtx_profiles import fitting
 from workers.backends.trt.recording import Record, plain
 from workers.diagnosis import shorten
 
+SEVERAL = 2
 _NUMPY = {
     "FLOAT": "float32",
     "HALF": "float16",
@@ -34,6 +37,9 @@ class Memory(Protocol):
     """What is used of CUDA's driver: :class:`workers.backends.cuda_driver.CudaDriver`."""
 
     stream: int
+
+    def use(self) -> None:
+        """Let this thread work on the device."""
 
     def allocated(self, size: int) -> int:
         """Return the address of so many bytes on the device."""
@@ -59,10 +65,15 @@ class Runtime:
     logger: Any
     record: Record
     memory: Memory
+    another: Callable[[], Memory]
+    """What opens one more stream on the device."""
 
 
 class RtxRunner:
-    """See :class:`workers.backends.base.Runner` and :class:`base.LeavesRuntimeCache`."""
+    """A runner that leaves a runtime cache, and whose engine several threads may run at once.
+
+    See the protocols of ``workers.backends.base``.
+    """
 
     threads = 0
 
@@ -85,9 +96,8 @@ class RtxRunner:
         if cache is not None and not self._cache.deserialize(cache):
             raise self._refused("does not take the cache", "runtime_cache_refused", said_before)
         config.set_runtime_cache(self._cache)
-        self._context = self._engine.create_execution_context(config)
-        if self._context is None:
-            raise self._refused("does not start the engine", "engine_load_failed", said_before)
+        self._config = config
+        self._context = self._started(said_before)
         views = [self._view(number) for number in range(self._engine.num_io_tensors)]
         self.inputs = [view for mode, view in views if mode == trt.TensorIOMode.INPUT]
         self.outputs = [view for mode, view in views if mode == trt.TensorIOMode.OUTPUT]
@@ -100,11 +110,12 @@ class RtxRunner:
         """
         taken: list[int] = []
         try:
+            self._suited(self._context, self._runtime.memory, feeds)
             for view in self.inputs:
                 whole = np.ascontiguousarray(feeds[view.name], dtype=view.dtype)
                 self._context.set_input_shape(view.name, whole.shape)
                 self._copy_in(self._place(view.name, whole.nbytes, taken), whole)
-            made = [self._output(view) for view in self.outputs]
+            made = [_room_for(self._context, view) for view in self.outputs]
             places = [
                 self._place(view.name, array.nbytes, taken)
                 for view, array in zip(self.outputs, made, strict=True)
@@ -120,6 +131,42 @@ class RtxRunner:
             for address in taken:
                 self._runtime.memory.freed(address)
         return list(made)
+
+    def bound(self, feeds: Mapping[str, Array]) -> Callable[[], object]:
+        """Start the engine once more, on a stream of its own, with these inputs bound.
+
+        Raises:
+            JobFailed: the runtime does not start it (``engine_load_failed``), or there is no room.
+        """
+        context = self._started(len(self._runtime.record.errors))
+        fed = {
+            view.name: np.ascontiguousarray(feeds[view.name], dtype=view.dtype)
+            for view in self.inputs
+        }
+        try:
+            another = self._runtime.another()
+            self._suited(context, another, fed)
+            return RtxStream(context, another, fed, self.outputs, self._refused)
+        except NotOnDevice as error:
+            raise _not_here(str(error), "engine_run_failed") from error
+
+    def _suited(self, context: Any, memory: Memory, feeds: Mapping[str, Array]) -> None:  # noqa: ANN401 - the runtime's class
+        """Let a context run under the profile that fits the inputs, where there are several."""
+        if self._engine.num_optimization_profiles < SEVERAL:
+            return
+        shapes = {view.name: np.shape(feeds[view.name]) for view in self.inputs}
+        number = fitting(self._engine, shapes)
+        if number == context.active_optimization_profile:
+            return
+        if not context.set_optimization_profile_async(number, memory.stream):
+            raise self._refused(f"does not take profile {number}", "engine_run_failed", 0)
+        memory.finish()
+
+    def _started(self, said_before: int) -> Any:  # noqa: ANN401 - the runtime's class
+        context = self._engine.create_execution_context(self._config)
+        if context is None:
+            raise self._refused("does not start the engine", "engine_load_failed", said_before)
+        return context
 
     def runtime_cache(self) -> bytes:
         """Return what has been compiled so far."""
@@ -154,16 +201,67 @@ class RtxRunner:
         # What is copied is the caller's, and may be gone before the stream comes to it.
         self._runtime.memory.finish()
 
-    def _output(self, view: TensorView) -> Array:
-        shape = tuple(int(dim) for dim in self._context.get_tensor_shape(view.name))
-        if any(dim < 0 for dim in shape):
-            raise _not_here(f"the size of {view.name} depends on data", "not_measurable_here")
-        return np.empty(shape, dtype=view.dtype)
-
     def _refused(self, what: str, code: str, said_before: int) -> JobFailed:
         said = [plain(text) for text in self._runtime.record.errors[said_before:]]
         why = shorten(said[-1], 300) if said else "it gives no reason"
         return _not_here(f"The runtime {what}: {why}", code)
+
+
+class RtxStream:
+    """A started engine with a stream, inputs and outputs of its own, to be run by one thread."""
+
+    def __init__(
+        self,
+        context: Any,  # noqa: ANN401 - the runtime's class
+        memory: Memory,
+        fed: Mapping[str, Array],
+        outputs: Sequence[TensorView],
+        refused: Callable[[str, str, int], JobFailed],
+    ) -> None:
+        """Take the memory that it needs, and give it back when nobody has the stream any more."""
+        self._context, self._memory, self._refused = context, memory, refused
+        taken: list[int] = []
+        weakref.finalize(self, _give_back, memory, taken)
+        self._inputs = [(self._place(name, array, taken), array) for name, array in fed.items()]
+        for name, array in fed.items():
+            context.set_input_shape(name, array.shape)
+        made = {view.name: _room_for(context, view) for view in outputs}
+        self._outputs = [(self._place(name, array, taken), array) for name, array in made.items()]
+
+    def __call__(self) -> list[Array]:
+        """Copy in, run, copy out, and wait for the end of this stream.
+
+        Raises:
+            JobFailed: the runtime does not run it (``engine_run_failed``).
+        """
+        memory = self._memory
+        memory.use()
+        for place, array in self._inputs:
+            memory.to_device(place, array.ctypes.data, array.nbytes)
+        if not self._context.execute_async_v3(memory.stream):
+            raise self._refused("does not run the engine", "engine_run_failed", 0)
+        for place, array in self._outputs:
+            memory.to_host(array.ctypes.data, place, array.nbytes)
+        memory.finish()
+        return [array for _, array in self._outputs]
+
+    def _place(self, name: str, array: Array, taken: list[int]) -> int:
+        address = self._memory.allocated(array.nbytes)
+        taken.append(address)
+        self._context.set_tensor_address(name, address)
+        return address
+
+
+def _give_back(memory: Memory, taken: list[int]) -> None:
+    for address in taken:
+        memory.freed(address)
+
+
+def _room_for(context: Any, view: TensorView) -> Array:  # noqa: ANN401 - the runtime's class
+    shape = tuple(int(dim) for dim in context.get_tensor_shape(view.name))
+    if any(dim < 0 for dim in shape):
+        raise _not_here(f"the size of {view.name} depends on data", "not_measurable_here")
+    return np.empty(shape, dtype=view.dtype)
 
 
 def _not_here(why: str, code: str) -> JobFailed:

@@ -113,7 +113,7 @@ class TensorRTRTX:
             memory = self._memory()
         except NotOnDevice as error:
             raise it.not_measurable(engine, target, threads) from error
-        runtime = rtx_running.Runtime(it.trt, it.logger, it.record, memory)
+        runtime = rtx_running.Runtime(it.trt, it.logger, it.record, memory, self._memory)
         return rtx_running.RtxRunner(runtime, engine)
 
     def _capability(self, arch: str) -> Any:  # noqa: ANN401 - the runtime's enum

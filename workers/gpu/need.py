@@ -67,7 +67,7 @@ def need_of(
         raise _no_such_gpu(target, sku, gpus)
     if target.arch == "cpu" or stage in WITHOUT_DEVICE or not gpus:
         return DeviceNeed()
-    fitting = [row for row in gpus if is_for(row, target)]
+    fitting = _fitting(stage, target, gpus, rules.faults)
     if not fitting and stage is not Stage.BENCHMARK and target.sku is None:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
@@ -87,6 +87,18 @@ def need_of(
         wait_s=rules.wait_s,
         times=rules.times,
     )
+
+
+def _fitting(
+    stage: Stage, target: Target, gpus: Sequence[Device], faults: Mapping[str, str]
+) -> list[Device]:
+    """Return the devices a target is for; to measure on, those of its first architecture here."""
+    found = [row for row in gpus if is_for(row, target)]
+    if stage is not Stage.BENCHMARK:
+        return found
+    there = {row.arch for row in found if row.uuid not in faults} or {row.arch for row in found}
+    first = next((arch for arch in target.archs if arch in there), None)
+    return [row for row in found if row.arch == first]
 
 
 def is_for(device: Device, target: Target) -> bool:

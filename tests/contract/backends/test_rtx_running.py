@@ -57,6 +57,9 @@ class Memory:
     def finish(self) -> None:
         """Nothing is under way."""
 
+    def use(self) -> None:
+        """Any thread may."""
+
 
 class Doubling:
     """What stands behind the API: an engine that doubles x [n, 4], and what it was given."""
@@ -186,3 +189,26 @@ def test_it_measures_on_the_gpus_that_are_here_and_builds_for_more() -> None:
     assert told.measures == ["sm_89"]
     assert {"sm_86", "sm_89", "sm_120"} <= set(told.builds)
     assert backend.describe([]).measures == []
+
+
+def test_each_run_is_made_under_the_profile_that_fits_its_shapes(tmp_path: Path) -> None:
+    ranges = [[(1, 4), (1, 4), (2, 4)], [(1, 4), (8, 4), (16, 4)]]
+    chosen = [0]
+
+    def take(_context: object, number: int, stream: int) -> bool:
+        assert stream == Memory.stream
+        chosen.append(number)
+        return True
+
+    acts: dict[str, Callable[..., Any]] = {
+        "ICudaEngine.num_optimization_profiles": lambda _engine: 2,
+        "ICudaEngine.get_tensor_profile_shape": lambda _engine, _name, number: ranges[number],
+        "IExecutionContext.active_optimization_profile": lambda _context: chosen[-1],
+        "IExecutionContext.set_optimization_profile_async": take,
+    }
+    behind = Doubling(**acts)
+    runner = behind.loaded(tmp_path)
+    for batch in (1, 2, 8, 12, 1):
+        (y,) = runner.run({"x": np.ones((batch, 4), "float32")})
+        assert y is not None
+    assert chosen == [0, 1, 0]

@@ -69,6 +69,7 @@ def test_the_log_names_request_key_and_build(api: Served) -> None:
         ("GET", "/v1/builds?label=team", 400, "invalid_label"),
         ("GET", "/v1/builds?target=tensorrtx@sm_89", 400, "unknown_backend"),
         ("GET", "/v1/builds?target=cpu", 400, "invalid_target"),
+        ("GET", "/v1/builds?target=tensorrt-rtx@sm_86+sm_90", 400, "unsupported_architecture"),
         ("GET", "/v1/builds?model=abc", 400, "invalid_digest"),
         ("GET", "/v1/models/sha256:abc", 400, "invalid_digest"),
         ("GET", "/v1/jobs/job_1/attempts/0/log", 400, "invalid_parameter"),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import null, select, update
 
-from enginefarm.comparison import ComparisonSpec
 from enginefarm.comparison_proof import verify_comparison
-from enginefarm.comparison_report import ComparisonReport, ComparisonVerdict
+from enginefarm.comparison_report import ComparisonVerdict
 from enginefarm.errors import FarmError, InvalidRequest, NotFound, NotServed, VerificationFailed
+from enginefarm.plan_views import MissView
 from enginefarm.provenance import verify_bundle
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
 from enginefarm.trust_views import TrustKey
@@ -20,38 +19,20 @@ from storage import signing
 from storage.database import now
 from storage.models import Artifact, Attestation, Job, Model
 from tasks import submit
-from tasks.comparing.begin import build_for
 from tasks.reconciler import reconcile
+from tests.integration.tasks.compared import artifact, asked, done, told
 from tests.integration.tasks.fake_facts import compared_facts
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, INTERFACE, TENSOR, Scene
 
 
-def artifact(scene: Scene, node: FakeNode, target: str = CPU, **fields: Any) -> str:  # noqa: ANN401
-    """Build and publish; return the artifact."""
-    build_id = scene.submit(target, **fields)
-    scene.run(node, build_id, target)
-    scene.publish()
-    digest: str = (scene.job(build_id, Stage.PUBLISH, target).result or {})["artifact"]
-    return digest
-
-
-def asked(scene: Scene, first: str, second: str, **fields: Any) -> str:  # noqa: ANN401
-    spec = ComparisonSpec.model_validate({"first": first, "second": second} | fields)
+def missed(scene: Scene) -> MissView:
+    """Return how the plan of a build explains that its benchmark is not in the cache."""
     with scene.farm.database.transaction() as session:
-        build = build_for(session, scene.tenant_id, spec, fields.get("key"))
-    return scene.accept(build).build.id
-
-
-def done(scene: Scene, node: FakeNode, build_id: str) -> ComparisonReport:
-    scene.run(node, build_id)
-    scene.publish()
-    return told(scene, build_id)
-
-
-def told(scene: Scene, build_id: str) -> ComparisonReport:
-    result = scene.job(build_id, Stage.PUBLISH).result or {}
-    return ComparisonReport.model_validate(result["report"])
+        view = submit.plan(session, scene.tenant_id, scene.spec(seed=5), explain=True)
+    (miss,) = (row.miss for row in view.targets[0].jobs if row.stage is Stage.BENCHMARK)
+    assert miss is not None
+    return miss
 
 
 def change(scene: Scene, digest: str, **values: object) -> None:
@@ -131,12 +112,11 @@ def test_a_benchmark_is_explained_by_the_nearest_benchmark_and_by_no_comparison(
 ) -> None:
     compared = asked(scene, *pair)
     done(scene, node, compared)
-    with scene.farm.database.transaction() as session:
-        view = submit.plan(session, scene.tenant_id, scene.spec(seed=5), explain=True)
-    told = {row.stage: row.miss for row in view.targets[0].jobs}
-    miss = told[Stage.BENCHMARK]
-    assert miss is not None
-    assert [row.field for row in miss.differences] == ["seed"]
+    assert [row.field for row in missed(scene).differences] == ["seed"]
+    with scene.farm.database.transaction() as session:  # let the comparison be the only one left
+        others = update(Job).where(Job.stage == Stage.BENCHMARK, Job.build_id != compared)
+        session.execute(others.values(recipe=null()))
+    assert missed(scene).nearest_job is None
 
 
 def test_what_cannot_be_relied_on_is_told_once_and_measured_again_by_who_asks_again(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import InvalidRequest, NotServed
-from enginefarm.portable import check_portability, portability_of
+from enginefarm.portable import check_portability, in_options, portability_of
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
+from enginefarm.target_text import Portability
 from tasks.memory import likeness
 from tasks.messages import BackendDescription, Device, NodeDescription
 from tasks.plan import LiveNode, newest_version, plan_target, queue_now
@@ -113,6 +114,20 @@ def test_a_node_of_the_version_before_is_named_where_only_that_is_missing() -> N
     )
 
 
+def test_a_precision_for_a_sku_is_made_by_who_reads_such_targets() -> None:
+    maker = node(backend="onnxruntime", builds=("cpu",), measures=("cpu",))
+    older = maker.model_copy(update={"reads_refined_targets": False})
+    body = {"model": MODEL, "targets": [str(L4)], "precision": {"kind": "bf16"}}
+    asked = BuildSpec.model_validate(body)
+    gpu = node("NVIDIA L4", measures=("sm_89",))
+
+    plan = plan_target(asked, L4, live(gpu=gpu, maker=maker, older=older))
+    assert plan.tool_version == "11.4"
+    with pytest.raises(NotServed) as refused:
+        plan_target(asked, L4, live(gpu=gpu, older=older))
+    assert refused.value.code == "precision_not_served"
+
+
 def test_an_engine_that_is_not_run_names_the_sku_or_each_architecture_that_is_missing() -> None:
     other = node("NVIDIA GeForce RTX 4090", measures=("sm_89",))
     plan = plan_target(spec(str(L4)), L4, live(a=node("NVIDIA L4"), b=other))
@@ -206,6 +221,13 @@ def test_a_target_and_an_option_that_say_different_things_are_refused(
     assert said in refused.value.fix
 
 
-def test_a_target_and_an_option_that_say_the_same_are_taken() -> None:
-    check_portability(spec("tensorrt@sm_89+ampere_plus", hardware_compatibility="ampere-plus"))
-    check_portability(spec("tensorrt@sm_75", hardware_compatibility="same-compute-capability"))
+def test_a_target_and_an_option_that_say_the_same_are_taken_as_one_thing() -> None:
+    twice = spec("tensorrt@sm_89+ampere_plus", hardware_compatibility="ampere-plus")
+    once = spec("tensorrt@sm_89+ampere_plus")
+    option = spec("tensorrt@sm_75", hardware_compatibility="same-compute-capability")
+    for asked in (twice, once, option):
+        check_portability(asked)
+    (target,) = once.targets
+    assert in_options(twice, target) == in_options(once, target)
+    compiled = option.options.compile
+    assert portability_of(option.targets[0], compiled) is Portability.SAME_COMPUTE_CAPABILITY

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from enginefarm.gate import Gate
+from enginefarm.gate import Gate, Tainted
 from enginefarm.precision import Precision
 from enginefarm.report import TAINTED, BuildReport, GateVerdict
 from enginefarm.spec import BuildSpec
@@ -14,6 +14,8 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 from enginefarm.verdict_report import PairedRuns, PrecisionVerdict, VerdictReport
 from tasks.gates import describe, judge
+from tasks.named_artifacts import without_number
+from tasks.portability import together
 from tasks.quarantine import held_back, measures_again
 from tasks.recipe import Made, recipe_for
 from tasks.verdict import Beside, verdict_on
@@ -82,7 +84,7 @@ def test_neither_side_of_a_comparison_may_be_tainted(
     (verdict,) = judge([asked], now, {NAMED: then})
     assert (verdict.value, verdict.met, verdict.tainted) == (None, False, again)
     assert (verdict.reason or "").startswith(why)
-    trusting = asked.model_copy(update={"if_tainted": "allow"})
+    trusting = asked.model_copy(update={"if_tainted": Tainted.ALLOW})
     assert judge([trusting], now, {NAMED: then})[0].met
 
 
@@ -118,7 +120,7 @@ def test_neither_accept_nor_slower_rests_on_a_tainted_pair(ratio: float) -> None
     found = verdict(doubtful(*[ratio] * 15))
     assert (found.verdict, found.held_back) == (None, False)
     assert found.reason == f"speed is not known: it was tainted at x 1x4: {WHY}"
-    assert [row.speedup for row in found.speed] == [ratio]
+    assert [(row.speedup, row.faster) for row in found.speed] == [(ratio, False)]
 
 
 def test_one_tainted_shape_spoils_what_is_faster_and_not_what_is_slower_elsewhere() -> None:
@@ -152,3 +154,42 @@ def test_a_build_that_misses_another_gate_too_is_told_that_first() -> None:
     both = held_back(judged(BAD, *judge([gate(), missed], BAD)), "sha256:…")
     assert (only.code, both.code) == ("gate_tainted", "gate_not_met")
     assert "latency was tainted" in both.why
+
+
+def on_two(one: BuildReport, other: BuildReport) -> BuildReport:
+    """Return the report of an engine that was measured on two SKUs, and judged on each."""
+    rows = {"l4": one, "l40s": other}
+    each = {sku: judged(row, *judge([gate()], row)) for sku, row in rows.items()}
+    return together(each, [gate()], None)
+
+
+def test_one_sku_that_was_disturbed_keeps_the_engine_back_and_is_measured_again() -> None:
+    told = on_two(CLEAN, BAD)
+    (worst,) = told.gates
+    assert (worst.met, worst.tainted) == (False, True)
+    assert "on l40s, the worst of 2 SKUs" in (worst.reason or "")
+    assert measures_again(told)
+    assert not measures_again(on_two(CLEAN, CLEAN))
+
+
+@pytest.mark.parametrize(
+    ("named", "refused"),
+    [
+        (CLEAN, False),
+        (BAD, True),
+        (on_two(BAD, CLEAN), False),
+        (on_two(BAD, BAD), True),
+        (measured(row(), row(WHY, swept=True)), False),
+    ],
+    ids=["quiet", "disturbed", "on one of two SKUs", "on both", "in a sweep"],
+)
+def test_a_gate_against_an_artifact_is_refused_where_it_could_believe_no_number_of_it(
+    named: BuildReport, *, refused: bool
+) -> None:
+    why = without_number(against("latency_p99_ms", worse_by=1), named)
+    assert (why or "").startswith("its latency was tainted") is refused
+    believing = against("latency_p99_ms", worse_by=1).model_copy(
+        update={"if_tainted": Tainted.ALLOW}
+    )
+    assert without_number(believing, named) is None
+    assert without_number(against("engine_bytes", worse_by=1), named) is None

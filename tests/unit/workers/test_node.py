@@ -62,6 +62,7 @@ def test_a_node_says_what_its_backends_say() -> None:
     said = node.describe(FOUND, [Stage.COMPILE, Stage.BENCHMARK], slots=2, job_memory_bytes=1 << 30)
     assert (said.slots, said.job_memory_bytes) == (2, 1 << 30)
     assert said.backends == FOUND.backends
+    assert said.reads_refined_targets
     assert queues_served(said) == ["benchmark.cpu", "compile.cpu", "compile.sm_89"]
 
 

@@ -12,6 +12,7 @@ from enginefarm.comparison_report import (
     ComparedAt,
     ComparisonReport,
     ComparisonSide,
+    ComparisonVerdict,
 )
 from enginefarm.comparison_views import ComparisonPage, ComparisonView
 from enginefarm.shapes_text import shapes_text
@@ -72,7 +73,9 @@ def comparison_lines(found: ComparisonView) -> Iterator[str]:
     runtime = f"{report.target.backend} {report.backend_version}"
     yield f"run in turns by {runtime}{machine}, {report.threads} threads, {report.data}"
     cached = "; measured before, and shown again" if found.cached else ""
-    yield f"B is {_words(report.verdict)}: {report.reason}{cached}"
+    untold = report.verdict is ComparisonVerdict.CANNOT_TELL
+    told = "it cannot be told which is faster" if untold else f"B is {report.verdict}"
+    yield f"{told}: {report.reason}{cached}"
 
 
 def _words(verdict: str) -> str:

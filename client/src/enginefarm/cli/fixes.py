@@ -101,6 +101,14 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "POST /v1/searches",
         "Wait until some are over, or cancel one: enginefarm search cancel ID.",
     ),
+    "search_profile": (
+        "options.benchmark.shapes",
+        "Widen it, or measure at shapes that all of them allow: --option benchmark.shapes=….",
+    ),
+    "shapes_outside_profile": (
+        "options.benchmark.shapes",
+        "Widen a --profile, or name other shapes with --option benchmark.shapes=….",
+    ),
     "synthetic_unused": ("Leave out synthetic", "Leave out --synthetic, or --evaluation."),
     "target_not_served": (
         "set wait_for_node",

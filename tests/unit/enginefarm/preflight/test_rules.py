@@ -261,3 +261,27 @@ def test_the_size_of_an_input_of_whole_numbers_is_not_its_value(tmp_path: Path) 
         weights=[whole("first", 0), whole("rest", 4, 4)],
     )
     assert found_in(tmp_path, made, profiles=[{"ids": ranged([1, 16], [4, 16], [8, 16])}]) == []
+
+
+def test_what_architectures_of_a_set_lack_is_told_of_each_and_which_to_leave_out(
+    tmp_path: Path,
+) -> None:
+    made = model(
+        [
+            helper.make_node("DequantizeLinear", ["w", "s"], ["d"]),
+            helper.make_node("MatMul", ["x", "d"], ["y"]),
+        ],
+        weights=[
+            tensor("w", TensorProto.FLOAT8E4M3FN, [16, 16], [0.5] * 256),
+            tensor("s", TensorProto.FLOAT, [], [1.0]),
+        ],
+        opset=21,
+        ir_version=10,
+    )
+    found = found_in(tmp_path, made, "tensorrt-rtx@sm_80+sm_86+sm_89")
+    lacking = [row for row in found if row.code == "precision_not_on_architecture"]
+
+    assert [row.fix.split(",")[0] for row in lacking] == [
+        f"Leave {arch} out of the target" for arch in ("sm_80", "sm_86")
+    ]
+    assert "precision_not_on_architecture" not in codes(found_in(tmp_path, made, RTX))

@@ -80,6 +80,23 @@ def test_a_measurement_may_have_any_device_of_its_architecture_and_has_it_alone(
     assert (need.devices, need.shared) == (["GPU-a1", "GPU-b1"], False)
 
 
+def test_what_is_for_a_sku_has_a_device_of_that_sku_or_none() -> None:
+    old = Device(arch="sm_90", name="NVIDIA H100", uuid="GPU-h1")
+    for stage in (Stage.COMPILE, Stage.BENCHMARK):
+        h100 = Target(backend="onnxruntime", arch="sm_90", sku="h100")
+        assert need_of(stage, h100, [CPU, A, old], GpuRules()).devices == ["GPU-h1"]
+        assert need_of(stage, h100, [CPU, A], GpuRules()).devices == []
+
+
+def test_a_measurement_has_a_device_of_the_first_architecture_of_its_target_that_is_well() -> None:
+    both, new = Target.parse("tensorrt-rtx@sm_86+sm_89"), Device(arch="sm_89", name="L4", uuid="L4")
+    out = GpuRules(faults={"GPU-c1": "Xid 79"})
+    assert need_of(Stage.BENCHMARK, both, [CPU, A, new, OLD], GpuRules()).devices == ["GPU-c1"]
+    assert need_of(Stage.BENCHMARK, both, [CPU, A, new], GpuRules()).devices == ["L4"]
+    assert need_of(Stage.BENCHMARK, both, [CPU, A, new, OLD], out).devices == ["L4"]
+    assert need_of(Stage.COMPILE, both, [CPU, new, OLD], GpuRules()).devices == ["L4", "GPU-c1"]
+
+
 def test_compiles_share_a_device_only_where_the_operator_says_so() -> None:
     assert not need_of(Stage.COMPILE, ORT, [CPU, A], GpuRules()).shared
     assert need_of(Stage.COMPILE, ORT, [CPU, A], GpuRules(share=True)).shared
