@@ -39,7 +39,7 @@ FIRST_SPECS: list[Spec] = [
     {"targets": [CPU], "limits": {"pending_s": 50_000}},
     {"targets": [LATER], "wait_for_node": WINDOW_S},
     {"targets": [GPU], "measure_on": list(GPUS), "limits": {"pending_s": 50_000}},
-    {"targets": [CPU, GPU], "measure_on": "every", "wait_for_node": WINDOW_S},
+    {"targets": [GPU], "measure_on": "every", "wait_for_node": WINDOW_S},
     {"targets": [CPU, GPU, LATER], "wait_for_node": WINDOW_S},
 ]
 _OPTIONS: list[Spec] = [{}] + [

@@ -198,10 +198,7 @@ class World:
         self.nodes = [
             LifeNode(self.brittle, "node-a"),
             LifeNode(self.brittle, "node-b", slots=2, engine=b"the same engine each time"),
-            LifeNode(
-                self.brittle, "node-g", [backend(arch="sm_89")], cosine=0.5, skus=tuple(GPUS)[:1]
-            ),
-            LifeNode(self.brittle, "node-h", [backend(arch="sm_89")], skus=tuple(GPUS)[1:]),
+            LifeNode(self.brittle, "node-g", [backend(arch="sm_89")], cosine=0.5, skus=tuple(GPUS)),
         ]
 
     def _tenant(self, name: str) -> Scene:
