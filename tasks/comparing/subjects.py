@@ -98,13 +98,7 @@ def read_pair(session: Session, tenant_id: str, first: str, second: str) -> Pair
 def _read(session: Session, tenant_id: str, digest: str) -> Subject:
     row = artifacts.get(session, tenant_id, digest)
     if row.state is ArtifactState.REVOKED:
-        raise InvalidRequest(
-            f"The artifact {digest} was revoked.",
-            code="comparison_revoked",
-            why="What was revoked is run nowhere any more.",
-            fix="Compare with an artifact that is published, or in quarantine.",
-            artifact=digest,
-        )
+        raise revoked(digest)
     engine = engine_file(row)
     if row.engine_expired_at is not None or engine.digest in set(
         lost.of_artifact(session, tenant_id, digest)
@@ -232,6 +226,17 @@ def _takes(built: dict[str, Any], profile: Profile) -> bool:
             for low, dim, high in zip(built[name]["min"], row.opt, built[name]["max"], strict=True)
         )
         for name, row in profile.items()
+    )
+
+
+def revoked(digest: str) -> InvalidRequest:
+    """Return why an artifact that was revoked is not compared."""
+    return InvalidRequest(
+        f"The artifact {digest} was revoked.",
+        code="comparison_revoked",
+        why="What was revoked is run nowhere any more.",
+        fix="Compare with an artifact that is published, or in quarantine.",
+        artifact=digest,
     )
 
 
