@@ -15,7 +15,7 @@ from enginefarm.precision import PrecisionKind
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec, Profile
 from enginefarm.state import ArtifactState, Stage
-from enginefarm.target import Target
+from enginefarm.target import SKU_BACKENDS, Target
 from enginefarm.views import TensorView
 from storage import artifacts, builds, catalogue, jobs, lost
 from storage.database import Session
@@ -137,6 +137,15 @@ def run_for(pair: Pair, on: str | None = None) -> Target:
     built = next((target for target in targets if target.sku is not None), targets[0])
     if on is None:
         return built
+    if built.backend not in SKU_BACKENDS or built.arch == "cpu":
+        raise InvalidRequest(
+            f"An artifact for {built} is not run on a SKU that is named.",
+            code="sku_refused",
+            why="It was built for a processor."
+            if built.arch == "cpu"
+            else f"An engine of {built.backend} is the same for every SKU of its architecture.",
+            fix="Leave out --on, in a body on.",
+        )
     if built.sku not in {None, on}:
         raise InvalidRequest(
             f"An artifact for {built} is not run on {on[:64]!r}.",
