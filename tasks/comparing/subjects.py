@@ -129,6 +129,8 @@ def _stages(session: Session, row: Artifact) -> dict[Stage, Job]:
 def run_for(pair: Pair, on: str | None = None) -> Target:
     """Return the target that both are run for: on that SKU, or on the one that either names.
 
+    Where no target of the backend has a SKU it is that of the architecture, whatever SKU is named.
+
     Raises:
         InvalidRequest: there is no such SKU of it (code ``sku_refused``), or one of them is for
             another (code ``comparison_target``).
@@ -137,15 +139,15 @@ def run_for(pair: Pair, on: str | None = None) -> Target:
     built = next((target for target in targets if target.sku is not None), targets[0])
     if on is None:
         return built
-    if built.backend not in SKU_BACKENDS or built.arch == "cpu":
+    if built.arch == "cpu":
         raise InvalidRequest(
             f"An artifact for {built} is not run on a SKU that is named.",
             code="sku_refused",
-            why="It was built for a processor."
-            if built.arch == "cpu"
-            else f"An engine of {built.backend} is the same for every SKU of its architecture.",
+            why="It runs on a processor.",
             fix="Leave out --on, in a body on.",
         )
+    if built.backend not in SKU_BACKENDS:
+        return built
     if built.sku not in {None, on}:
         raise InvalidRequest(
             f"An artifact for {built} is not run on {on[:64]!r}.",
