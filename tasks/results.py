@@ -15,7 +15,7 @@ from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, RUNTIME_CACHE_TYPE, s
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
-from enginefarm.runtime_cache import RuntimeCacheReport, file_name
+from enginefarm.runtime_cache import RuntimeCacheReport, file_name, is_cache_name
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from enginefarm.verdict_report import PairedRuns
@@ -251,6 +251,7 @@ def _check_engine(target: Target, result: dict[str, Any]) -> None:
         engine["size"] == facts.compile.engine_bytes,
         f"the engine has {engine['size']} bytes, the report says {facts.compile.engine_bytes}",
     )
+    _require(not is_cache_name(engine["name"]), "the engine is called like a runtime cache")
     _check_layers(result)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, delete, func, or_, select, tuple_
 
+from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import PAGE_TYPE, REPORT_TYPE, read_manifest
 from enginefarm.state import ArtifactState
 from storage import catalogue, jobs
@@ -109,9 +110,7 @@ def _comparing(session: Session, tenant_id: str, digest: str) -> Sequence[str]:
 
 
 def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
-    """Return an artifact as a rule wants it."""
-    engines = _engines(row.manifest)
-    made = [job for engine in engines for job in makers(session, engine, row.tenant_id)]
+    """Return an artifact as a rule wants it; one that cannot be read says so, and stays."""
     thing = Thing(
         rule=rule,
         tenant_id=row.tenant_id,
@@ -119,6 +118,11 @@ def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
         name=row.digest,
         since=row.created_at,
     )
+    try:
+        engines = _engines(row.manifest)
+    except VerificationFailed as error:
+        return replace(thing, unreadable=error.why)
+    made = [job for engine in engines for job in makers(session, engine, row.tenant_id)]
     users = [*(job.build_id for job in made), *_comparing(session, row.tenant_id, row.digest)]
     found = results.with_builds(session, thing, users)
     return replace(found, size=sum(engines.values()))
