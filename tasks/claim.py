@@ -16,6 +16,7 @@ from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks import lease, timing_caches
+from tasks.comparing import revoked
 from tasks.comparing.recipe import is_comparison
 from tasks.farm import Farm
 from tasks.fault_points import reach
@@ -33,6 +34,13 @@ _log = structlog.get_logger()
 
 def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
     """Give a queued attempt to the node that asks first."""
+    reply = _claim(farm, node_id, message)
+    if reply.declined == revoked.REVOKED:
+        revoked.end(farm, message.job_id)
+    return reply
+
+
+def _claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
     with farm.database.transaction() as session:
         node = nodes.get(session, node_id)
         if node is None:
@@ -47,6 +55,8 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
             return ClaimReply(assignment=_assignment(session, farm, node, build, job, token))
         if job.state is not JobState.QUEUED or job.attempt != message.attempt:
             return ClaimReply(assignment=None, declined=str(job.state))
+        if is_comparison(job.recipe) and revoked.why_not(session, build) is not None:
+            return ClaimReply(assignment=None, declined=revoked.REVOKED)
         unfit = _unfit(session, node, job)
         if unfit is not None:
             outbox.add(session, job, now() + timedelta(seconds=farm.policy.decline_pause_s))
