@@ -260,3 +260,15 @@ def test_a_tainted_latency_is_never_shown_without_a_word(
     assert "2 (tainted)" in page.text
     assert "chosen, tainted" in page.text
     assert "2.5 (tainted)" in page.text
+
+
+def test_a_candidate_that_its_verdict_keeps_back_says_so_in_table_and_page(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = outcome(0.9999, met=False, artifact_state="quarantined")
+    candidates = [candidate(2, "fp16", outcome=slow | {"held_back": "slower than its twin"})]
+    searching(farm_env, "unmet", candidates=candidates, chosen=None, artifact=None)
+    assert invoke(["search", "show", "srch_1"]) == ExitCode.OK
+    assert "no: slower than its twin" in capsys.readouterr().out
+    page = Page(render_search(search("unmet", candidates=candidates, chosen=None)))
+    assert "no: slower than its twin" in page.text

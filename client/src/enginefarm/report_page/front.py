@@ -8,7 +8,13 @@ from enginefarm.report_page.markup import NONE, Markup, join, number, table, tag
 from enginefarm.report_page.page import document
 from enginefarm.report_page.plots import BOTTOM, LEFT, RIGHT, TOP, WIDTH, drawing, label, place
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchView
-from enginefarm.search_words import front_words, precision_words, profile_words, state_words
+from enginefarm.search_words import (
+    front_words,
+    met_words,
+    precision_words,
+    profile_words,
+    state_words,
+)
 
 _HEIGHT = 320.0
 _EXACT = 1.0
@@ -110,7 +116,7 @@ def _rows(search: SearchView) -> Markup:
 def _cells(search: SearchView, row: CandidateView) -> list[str]:
     told = row.outcome or Outcome()
     state = state_words(search, row) or NONE
-    met = NONE if told.artifact is None else "yes" if told.met else "no"
+    met = met_words(told) or NONE
     named = [str(row.number), precision_words(row.precision), profile_words(row), row.why]
     told_of = [*named, state, met, front_words(search, row)]
     numbers = (told.latency_p50_ms, told.latency_p99_ms, told.memory_bytes, told.engine_bytes)
