@@ -7,7 +7,7 @@ from typing import Any
 from enginefarm.errors import Failure
 from enginefarm.report import BuildReport, GateVerdict
 from enginefarm.state import Blame
-from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
+from enginefarm.verdict_report import LONGER, PrecisionVerdict, VerdictReport
 
 _CODES = {
     PrecisionVerdict.REGRESSION: "precision_regression",
@@ -24,15 +24,20 @@ _FIXES = {
     " the same: precision.on_slower: publish.",
 }
 
+_OPEN = "In this precision the engine is not shown to be faster than without it."
+RELEASE_LOST = "if such values are right on this data, say options.benchmark.not_finite: publish."
+
 
 def measures_again(report: BuildReport) -> bool:
-    """Tell whether a gate or a verdict would not believe what was measured.
+    """Tell whether a gate or a verdict would not believe what was measured, or can tell nothing.
 
     Then no later build should take it from the cache: it may be measured better.
     """
     verdict = report.precision_verdict
     beside = verdict.speed if verdict is not None and verdict.verdict is None else []
     skus = [] if report.portability is None else report.portability.skus
+    if any(row is not None and row.open for row in (verdict, *(r.precision_verdict for r in skus))):
+        return True
     judged = [*report.gates, *(row for sku in skus for row in sku.gates)]
     gates = any(row.tainted for row in judged)
     return gates or any(row.trust is not None and row.trust.tainted for row in beside)
@@ -42,6 +47,8 @@ def held_back(report: BuildReport, artifact: str) -> Failure:
     """Return the failure of a job whose artifact must not go out."""
     unmet = [verdict for verdict in report.gates if not verdict.met]
     verdict = report.precision_verdict
+    if not unmet and not (verdict is not None and verdict.held_back):
+        return _not_finite(report.why_lost or "", artifact)
     if unmet or verdict is None or verdict.verdict is None:
         return _gate_failure(unmet, artifact, verdict)
     context: dict[str, Any] = {
@@ -53,11 +60,35 @@ def held_back(report: BuildReport, artifact: str) -> Failure:
     return Failure(
         code=_CODES[verdict.verdict],
         blame=Blame.PERSON,
-        message=_MESSAGES[verdict.verdict],
-        why=f"{verdict.reason[0].upper()}{verdict.reason[1:]}.",
-        fix=f"The artifact is quarantined. {_FIXES[verdict.verdict]}",
+        message=_OPEN if verdict.open else _MESSAGES[verdict.verdict],
+        why=_sentence(verdict.reason),
+        fix=f"The artifact is quarantined. {_fix(verdict, report.why_lost)}",
         context=context,
     )
+
+
+def _fix(verdict: VerdictReport, lost: str | None) -> str:
+    if verdict.open:
+        return f"{_sentence(LONGER)} The same build is measured again, not taken from the cache."
+    regressed = verdict.verdict is PrecisionVerdict.REGRESSION
+    if regressed and lost is not None:
+        return f"Choose bf16, or exclude the nodes that overflow; {RELEASE_LOST}"
+    return _FIXES[verdict.verdict or PrecisionVerdict.SLOWER]
+
+
+def _not_finite(why: str, artifact: str) -> Failure:
+    return Failure(
+        code="engine_not_finite",
+        blame=Blame.PERSON,
+        message="The engine gives NaN or infinity where the original does not.",
+        why=_sentence(why),
+        fix=f"The artifact is quarantined. Look at its report; {RELEASE_LOST}",
+        context={"artifact": artifact},
+    )
+
+
+def _sentence(said: str) -> str:
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def _gate_failure(
