@@ -84,7 +84,8 @@ def _settle_follower(session: Session, follower: Job, leader: Job) -> set[str]:
         failure = leader.failure or no_reason().model_dump(mode="json")
         move(session, follower, JobState.FAILED, failure=failure, note=f"as in {leader.build_id}")
         return conclude(session, build, follower)
-    follower.joined_to, follower.note = None, None
+    # Without a key it has not started: it may wait for a node, and nobody else may join it.
+    follower.joined_to = follower.note = follower.key = follower.recipe = None
     session.flush()
     release(session, build, follower)
     roll_up(session, build)

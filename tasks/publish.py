@@ -214,6 +214,10 @@ def _give_back(farm: Farm, work: _Work, error: FarmError) -> None:
         build, job = found
         if job.state is not JobState.RUNNING or job.attempt != work.attempt:
             return
+        if error.code == "result_invalid":  # the next build must not be given the same again
+            for row in (work.stages.get(Stage.COMPILE), *work.measured):
+                if row is not None:
+                    jobs.withdraw(session, row)
         lost = error.code in NOT_AS_MADE
         if lost:
             error = _withdraw(session, work, error)

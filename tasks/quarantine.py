@@ -7,7 +7,7 @@ from typing import Any
 from enginefarm.errors import Failure
 from enginefarm.report import BuildReport, GateVerdict
 from enginefarm.state import Blame
-from enginefarm.verdict_report import LONGER, PrecisionVerdict, VerdictReport
+from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
 
 _CODES = {
     PrecisionVerdict.REGRESSION: "precision_regression",
@@ -23,9 +23,6 @@ _FIXES = {
     PrecisionVerdict.SLOWER: "Build the model without this precision, or release the engine all"
     " the same: precision.on_slower: publish.",
 }
-
-_OPEN = "In this precision the engine is not shown to be faster than without it."
-RELEASE_LOST = "if such values are right on this data, say options.benchmark.not_finite: publish."
 
 
 def measures_again(report: BuildReport) -> bool:
@@ -57,23 +54,40 @@ def held_back(report: BuildReport, artifact: str) -> Failure:
         "missed_by": None if verdict.floor is None else verdict.floor.missed_by,
         "speedup": min((row.speedup for row in verdict.speed), default=None),
     }
-    return Failure(
+    failure = Failure(
         code=_CODES[verdict.verdict],
         blame=Blame.PERSON,
-        message=_OPEN if verdict.open else _MESSAGES[verdict.verdict],
+        message=_MESSAGES[verdict.verdict],
         why=_sentence(verdict.reason),
-        fix=f"The artifact is quarantined. {_fix(verdict, report.why_lost)}",
+        fix=f"The artifact is quarantined. {_FIXES[verdict.verdict]}",
         context=context,
     )
-
-
-def _fix(verdict: VerdictReport, lost: str | None) -> str:
     if verdict.open:
-        return f"{_sentence(LONGER)} The same build is measured again, not taken from the cache."
-    regressed = verdict.verdict is PrecisionVerdict.REGRESSION
-    if regressed and lost is not None:
-        return f"Choose bf16, or exclude the nodes that overflow; {RELEASE_LOST}"
-    return _FIXES[verdict.verdict or PrecisionVerdict.SLOWER]
+        return _not_shown(failure)
+    lost = report.why_lost is not None and verdict.verdict is PrecisionVerdict.REGRESSION
+    return _overflowing(failure) if lost else failure
+
+
+def _not_shown(failure: Failure) -> Failure:
+    told = Failure(
+        code="precision_slower",
+        blame=failure.blame,
+        message="In this precision the engine is not shown to be faster than without it.",
+        fix="The artifact is quarantined. Raise options.benchmark.min_duration_ms, or submit the"
+        " build again: it is measured anew.",
+    )
+    return told.model_copy(update={"why": failure.why, "context": failure.context})
+
+
+def _overflowing(failure: Failure) -> Failure:
+    told = Failure(
+        code="precision_regression",
+        blame=failure.blame,
+        message=failure.message,
+        fix="The artifact is quarantined. Choose bf16, or exclude the nodes that overflow; if such"
+        " values are right on this data, say options.benchmark.not_finite: publish.",
+    )
+    return told.model_copy(update={"why": failure.why, "context": failure.context})
 
 
 def _not_finite(why: str, artifact: str) -> Failure:
@@ -82,7 +96,8 @@ def _not_finite(why: str, artifact: str) -> Failure:
         blame=Blame.PERSON,
         message="The engine gives NaN or infinity where the original does not.",
         why=_sentence(why),
-        fix=f"The artifact is quarantined. Look at its report; {RELEASE_LOST}",
+        fix="The artifact is quarantined. Look at its report; if such values are right on this"
+        " data, say options.benchmark.not_finite: publish.",
         context={"artifact": artifact},
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, delete, func, select, tuple_
 
+from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import PAGE_TYPE, REPORT_TYPE, read_manifest
 from enginefarm.state import ArtifactState
 from storage import catalogue
@@ -101,9 +102,7 @@ def with_engine() -> Select[*tuple[Any, ...]]:
 
 
 def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
-    """Return an artifact as a rule wants it."""
-    engines = _engines(row.manifest)
-    made = [job for digest in engines for job in makers(session, digest, row.tenant_id)]
+    """Return an artifact as a rule wants it; one that cannot be read says so, and stays."""
     thing = Thing(
         rule=rule,
         tenant_id=row.tenant_id,
@@ -111,5 +110,10 @@ def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
         name=row.digest,
         since=row.created_at,
     )
+    try:
+        engines = _engines(row.manifest)
+    except VerificationFailed as error:
+        return replace(thing, unreadable=error.why)
+    made = [job for digest in engines for job in makers(session, digest, row.tenant_id)]
     found = results.with_builds(session, thing, [job.build_id for job in made])
     return replace(found, size=sum(engines.values()))

@@ -18,6 +18,7 @@ from enginefarm.manifest import (
     PRECISION_TYPE,
     REPAIR_TYPE,
 )
+from enginefarm.report import Machine
 from enginefarm.state import PRECISION_STAGES, Blame, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Job
@@ -175,6 +176,18 @@ class FakeNode:
             facts=self.found(work, len(made[0][1]) if made else 0),
             log=log[0] if upload else None,
             peak_memory_bytes=self.took.get(work.stage),
+            machine=self.machine() if self.gpus and work.stage is Stage.BENCHMARK else None,
+        )
+
+    def machine(self) -> Machine:
+        """Return what it says it measured on: the first of its GPUs."""
+        return Machine(
+            hostname=self.name,
+            cpu="EPYC",
+            cores=8,
+            memory_bytes=self.memory_bytes,
+            device=self.gpus[0],
+            driver="580.1",
         )
 
     def tell(self, work: Assignment, message: FinishRequest) -> JobState:

@@ -162,6 +162,12 @@ def test_a_statement_by_a_stranger_or_about_others_is_refused(
     comparing(farm_env, comparison(second=f"sha256:{'c' * 64}"))
     attested(farm_env, key, report())
     assert invoke(line) == ExitCode.VERIFICATION_REFUSED
+    # «The second is faster», of the same two the other way round, says the opposite.
+    comparing(farm_env, comparison())
+    turned = report()
+    turned = report(first=turned.second, second=turned.first)
+    attested(farm_env, key, turned)
+    assert invoke(line) == ExitCode.VERIFICATION_REFUSED
 
 
 def test_shown_as_the_build_that_it_is_it_says_what_it_compares_and_where_to_look(
