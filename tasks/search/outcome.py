@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from enginefarm.accuracy_report import why_lost
 from enginefarm.errors import Failure
 from enginefarm.gate import Gate, Metric
 from enginefarm.precision import Precision
@@ -78,6 +79,7 @@ def read(
     rows = [] if accuracy is None else accuracy.outputs
     costs = None if report.precision is None else report.precision.sensitivity
     metric = None if accuracy is None else accuracy.metric
+    right = why_lost(rows) is None and report.why_lost is None
     return Outcome(
         accuracy_of=whose,
         synthetic=None if accuracy is None else accuracy.synthetic,
@@ -92,9 +94,9 @@ def read(
         engine_bytes=report.compile.engine_bytes,
         verdicts=[row for _, row in judged],
         set_aside=[describe(row) for row in aside],
-        met=all(row.met for _, row in judged) and fit,
+        met=all(row.met for _, row in judged) and fit and right,
         held_back=_held_back(report, judged),
-        accurate=all(row.met for gate, row in judged if of_accuracy(gate)),
+        accurate=all(row.met for gate, row in judged if of_accuracy(gate)) and right,
         layers=[] if costs is None else [row.node for row in costs.layers],
         steps=[] if costs is None else costs.steps,
         artifact=artifact,

@@ -115,6 +115,8 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
         yield f"built on  {_machine(told.compile_machine)}"
     if told.measure_machine is not None:
         yield f"measured  {_machine(told.measure_machine)}"
+    if told.why_lost is not None:
+        yield f"WARNING   not to be relied on: {told.why_lost}"
     if told.versions:
         yield f"versions  {', '.join(f'{name} {it}' for name, it in sorted(told.versions.items()))}"
 
