@@ -84,9 +84,11 @@ def _page(session: Session, rule: Rule, before: datetime, after: Key | None) -> 
 
 def _words(rule: Rule, terms: Terms, due: _Due) -> dict[str, object]:
     oldest = due.oldest.isoformat() if due.oldest else None
-    return {"days": terms.days[rule], "due": due.count, "bytes": due.size, "oldest": oldest} | (
-        {"unreadable": due.unreadable} if due.unreadable else {}
-    )
+    told: dict[str, object] = {"days": terms.days[rule], "due": due.count, "bytes": due.size}
+    told["oldest"] = oldest
+    if due.unreadable:
+        told["unreadable"] = due.unreadable
+    return told
 
 
 def verify(

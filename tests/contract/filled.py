@@ -15,7 +15,7 @@ from enginefarm import comparison_report, precision, report, spec
 from enginefarm.target import Target
 
 Data = TypeVar("Data", bound=BaseModel)
-TEXTS = ("text «é»\n", "name", f"sha256:{'0' * 64}", "text/plain")
+TEXTS = ("text «é»\n", "name", f"sha256:{'0' * 64}", "text/plain", "c" * 43)
 PLAIN: dict[object, object] = {
     bool: True,
     bytes: b"bytes",

@@ -27,6 +27,9 @@ EVENTS = {
     "node_out_of_service",
     "node_silent",
     "publish_postponed",
+    "retention_failed",
+    "retention_rule_failed",
+    "retention_unreadable",
     "ring_repeated",
     "upload_read",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from sqlalchemy import event, select, text
@@ -137,7 +137,7 @@ def test_an_artifact_that_cannot_be_read_is_told_and_keeps_no_other(
 def test_what_cannot_be_removed_keeps_no_other_and_a_rule_that_fails_stops_no_rule(
     scene: Scene, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object) -> NoReturn:
         message = "a row that nobody has foreseen"
         raise ValueError(message)
 

@@ -105,7 +105,7 @@ def _benchmark(texts: list[str]) -> JsonValue:
                 f"A comparison has no options of {stage[:80]!r}.",
                 code="invalid_argument",
                 why="Nothing is built.",
-                fix="Write it like --option benchmark.min_duration_ms=5000.",
+                fix="Write it like --option benchmark.threads=4.",
             )
     asked = read.get("benchmark", {})
     for name in OF_SINGLE_ENGINES:

@@ -260,7 +260,8 @@ def _notes(told: BuildReport) -> Iterator[str]:
     yield from layer_notes(told.precision)
     for row in told.latency:
         if is_noisy(row):
-            yield f"{NOISY} at {shapes_of(row) or 'its one shape'} not to be relied on: {noise(row)}"
+            place = shapes_of(row) or "its one shape"
+            yield f"{NOISY} at {place} not to be relied on: {noise(row)}"
         yield from trust_lines(row)
         yield from streams_line(row)
     yield from portability_notes(told)
