@@ -13,6 +13,7 @@ from enginefarm.target import Target
 from enginefarm.verdict_report import PairedRuns, TwinReport
 from storage.models import Build, Job
 from tasks.gates import Named, applying, judge
+from tasks.recipe import lets_lost_out
 from tasks.results import engine_of
 from tasks.twin import twin_kind
 from tasks.verdict import Beside, verdict_on
@@ -32,7 +33,7 @@ def judged(
     found: dict[str, Any] = (measured.result or {}).get("facts", {}) if measured else {}
     beside = beside_of(spec.precision.kind, twin, found, report.reason)
     pairs = list(zip(applying(spec.gates, report), gates, strict=True))
-    verdict = verdict_on(spec.precision, report, pairs, beside)
+    verdict = verdict_on(spec.precision, report, pairs, beside, lets_lost_out=lets_lost_out(spec))
     return report.model_copy(update={"gates": gates, "precision_verdict": verdict})
 
 

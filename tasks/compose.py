@@ -48,6 +48,7 @@ from tasks.artifact_files import (
 from tasks.beside import judged
 from tasks.engine_config import config_of
 from tasks.gates import Named, applying, describe
+from tasks.recipe import lets_lost_out
 from tasks.results import findings_of, model_of
 from tasks.statement import Facts
 
@@ -63,12 +64,15 @@ class Composed:
     """The files that the farm itself has written, and their bytes."""
     report: BuildReport
     unmet: list[GateVerdict]
+    lets_lost_out: bool = False
+    """Whether it may go out although it gives NaN or infinity where the original does not."""
 
     @property
     def held_back(self) -> bool:
-        """Whether a gate, or the verdict on the precision, keeps it from going out."""
+        """Whether a gate, the verdict on the precision, or NaN keeps it from going out."""
         verdict = self.report.precision_verdict
-        return bool(self.unmet) or (verdict is not None and verdict.held_back)
+        lost = self.report.why_lost is not None and not self.lets_lost_out
+        return bool(self.unmet) or lost or (verdict is not None and verdict.held_back)
 
     @property
     def files(self) -> list[Descriptor]:
@@ -114,7 +118,8 @@ def compose(
     )
     require_readable(manifest)
     unmet = [verdict for verdict in report.gates if not verdict.met]
-    return Composed(manifest, made, report, unmet)
+    spec = BuildSpec.model_validate(build.spec)
+    return Composed(manifest, made, report, unmet, lets_lost_out(spec))
 
 
 def _judged(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from enginefarm.accuracy_report import why_lost
 from enginefarm.comparable import tainted
 from enginefarm.gate import Gate, Metric, Tainted
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
@@ -130,6 +131,9 @@ def _not_comparable(gate: Gate, why: str) -> GateVerdict:
 
 def _faulty(gate: Gate, accuracy: AccuracyReport) -> str | None:
     """Return what keeps any number of an output from meaning anything."""
+    if gate.metric in OF_METRIC and accuracy.metric is not None:
+        judged = accuracy.metric.output
+        return why_lost(row for row in accuracy.outputs if row.output == judged)
     if gate.metric.plain not in PER_OUTPUT:
         return None
     rows = [row for row in accuracy.outputs if gate.output in {None, row.output}]
@@ -161,6 +165,9 @@ def _of_metric(gate: Gate, accuracy: AccuracyReport) -> tuple[float | None, str 
     found = accuracy.metric
     if found is None:
         return None, "the build has no evaluation_metric"
+    lost = why_lost(row for row in accuracy.outputs if row.output == found.output)
+    if lost is not None:
+        return None, lost
     value = found.loss if gate.metric is Metric.METRIC_LOSS else found.engine
     return value, found.reason or (None if value is not None else "it was not computed")
 
@@ -194,7 +201,7 @@ def _incomparable(
             f"the original gives NaN in {unknown.nan_reference} of {unknown.elements} values of"
             f" output {unknown.output!r}"
         )
-    return None
+    return why_lost(rows)
 
 
 def _latency(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:

@@ -17,6 +17,10 @@ _MESSAGES = {
     PrecisionVerdict.REGRESSION: "In this precision the engine is less accurate than allowed.",
     PrecisionVerdict.SLOWER: "In this precision the engine is not faster than without it.",
 }
+_WORDS = {
+    PrecisionVerdict.REGRESSION: "less accurate than its twin may be",
+    PrecisionVerdict.SLOWER: "slower than its twin",
+}
 _FIXES = {
     PrecisionVerdict.REGRESSION: "Calibrate on more or better samples, exclude the nodes that lose"
     " most, or allow more loss: precision.min_cosine.",
@@ -26,22 +30,35 @@ _FIXES = {
 
 
 def measures_again(report: BuildReport) -> bool:
-    """Tell whether a gate or a verdict would not believe what was measured.
+    """Tell whether a gate or a verdict would not believe what was measured, or can tell nothing.
 
     Then no later build should take it from the cache: it may be measured better.
     """
     verdict = report.precision_verdict
     beside = verdict.speed if verdict is not None and verdict.verdict is None else []
     skus = [] if report.portability is None else report.portability.skus
+    if any(row is not None and row.open for row in (verdict, *(r.precision_verdict for r in skus))):
+        return True
     judged = [*report.gates, *(row for sku in skus for row in sku.gates)]
     gates = any(row.tainted for row in judged)
     return gates or any(row.trust is not None and row.trust.tainted for row in beside)
+
+
+def kept_back(report: BuildReport) -> list[str]:
+    """Return what keeps an artifact from going out, in a few words each: its verdict and gates."""
+    verdict = report.precision_verdict
+    slow = verdict is not None and verdict.held_back and verdict.verdict in _WORDS
+    said = [_WORDS[verdict.verdict]] if slow and verdict and verdict.verdict else []
+    gates = [f"missing the gate {row.gate}" for row in report.gates if not row.met]
+    return [*said, *gates]
 
 
 def held_back(report: BuildReport, artifact: str) -> Failure:
     """Return the failure of a job whose artifact must not go out."""
     unmet = [verdict for verdict in report.gates if not verdict.met]
     verdict = report.precision_verdict
+    if not unmet and not (verdict is not None and verdict.held_back):
+        return _not_finite(report.why_lost or "", artifact)
     if unmet or verdict is None or verdict.verdict is None:
         return _gate_failure(unmet, artifact, verdict)
     context: dict[str, Any] = {
@@ -50,14 +67,56 @@ def held_back(report: BuildReport, artifact: str) -> Failure:
         "missed_by": None if verdict.floor is None else verdict.floor.missed_by,
         "speedup": min((row.speedup for row in verdict.speed), default=None),
     }
-    return Failure(
+    failure = Failure(
         code=_CODES[verdict.verdict],
         blame=Blame.PERSON,
         message=_MESSAGES[verdict.verdict],
-        why=f"{verdict.reason[0].upper()}{verdict.reason[1:]}.",
+        why=_sentence(verdict.reason),
         fix=f"The artifact is quarantined. {_FIXES[verdict.verdict]}",
         context=context,
     )
+    if verdict.open:
+        return _not_shown(failure)
+    lost = report.why_lost is not None and verdict.verdict is PrecisionVerdict.REGRESSION
+    return _overflowing(failure) if lost else failure
+
+
+def _not_shown(failure: Failure) -> Failure:
+    told = Failure(
+        code="precision_slower",
+        blame=failure.blame,
+        message="In this precision the engine is not shown to be faster than without it.",
+        fix="The artifact is quarantined. Raise options.benchmark.min_duration_ms, or submit the"
+        " build again: it is measured anew.",
+    )
+    return told.model_copy(update={"why": failure.why, "context": failure.context})
+
+
+def _overflowing(failure: Failure) -> Failure:
+    told = Failure(
+        code="precision_regression",
+        blame=failure.blame,
+        message=failure.message,
+        fix="The artifact is quarantined. Choose bf16, or exclude the nodes that overflow; if such"
+        " values are right on this data, say options.benchmark.not_finite: publish.",
+    )
+    return told.model_copy(update={"why": failure.why, "context": failure.context})
+
+
+def _not_finite(why: str, artifact: str) -> Failure:
+    return Failure(
+        code="engine_not_finite",
+        blame=Blame.PERSON,
+        message="The engine gives NaN or infinity where the original does not.",
+        why=_sentence(why),
+        fix="The artifact is quarantined. Look at its report; if such values are right on this"
+        " data, say options.benchmark.not_finite: publish.",
+        context={"artifact": artifact},
+    )
+
+
+def _sentence(said: str) -> str:
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def _gate_failure(

@@ -16,7 +16,7 @@ from enginefarm.gate import Tainted
 from enginefarm.portable import in_options
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
-from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate, Profile
+from enginefarm.spec import BenchmarkOptions, BuildSpec, Gate, NotFinite, Profile
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 from tasks.readings import LATENCIES
@@ -27,12 +27,12 @@ CHECK_RULES = 5
 PRECISION_RULES = 2
 """Raised whenever a model would be cast, calibrated or judged otherwise than before."""
 _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
-VERDICT_RULES = 2
+VERDICT_RULES = 3
 """Raised whenever a precision would get another verdict from the same measurements."""
 _SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "shapes", "streams"})
-MEASUREMENT_RULES = 3
+MEASUREMENT_RULES = 4
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
-BESIDE_RULES = 2
+BESIDE_RULES = 3
 """The same of what is measured beside a twin; a benchmark without one has no part in it."""
 
 
@@ -181,7 +181,7 @@ def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
 
 def _as_asked(options: BenchmarkOptions) -> dict[str, Any]:
     """Leave out what says nothing, so that a measurement has the key that it had before."""
-    said = options.model_dump()
+    said = options.model_dump(mode="json", exclude={"not_finite"})
     return {name: said[name] for name in said if said[name] or name not in _SINCE_RULES_3}
 
 
@@ -192,6 +192,7 @@ def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
         "twin_key": made.twin_key,
         "sku_keys": made.sku_keys,
         "verdict": None if spec.precision.stage is None else _verdict(spec.precision),
+        "not_finite": "publish" if lets_lost_out(spec) else None,
     }
     return {name: key for name, key in before.items() if key is not None} | {
         "engine": made.engine,
@@ -201,6 +202,11 @@ def _published(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
             _gate(gate) for gate in spec.gates if gate.target is None or gate.target == target
         ],
     }
+
+
+def lets_lost_out(spec: BuildSpec) -> bool:
+    """Tell whether values that are not finite, and are in the original, keep no engine back."""
+    return spec.options.benchmark.not_finite is NotFinite.PUBLISH
 
 
 def _verdict(asked: Precision) -> dict[str, Any]:

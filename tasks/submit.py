@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
-from enginefarm.errors import Conflict
-from enginefarm.finding import Finding
+from enginefarm.errors import Conflict, InvalidRequest
+from enginefarm.finding import Finding, Severity
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles, measured_at
@@ -95,6 +95,16 @@ def _of_calibration(
     return findings(feed, arrays or [], held_out, spec.precision.samples)
 
 
+def _refuse_data(known: Sequence[Finding] | None) -> None:
+    """Refuse calibration data that its stage is sure to refuse, before anything is prepared."""
+    for row in known or ():
+        if row.severity is Severity.ERROR:
+            why = ". ".join(each.rstrip(".") for each in (row.why, row.where) if each)
+            raise InvalidRequest(
+                row.message, code=row.code, why=f"{why}." if why else "", fix=row.fix
+            )
+
+
 def submit(
     session: Session,
     policy: Policy,
@@ -108,6 +118,7 @@ def submit(
     Nobody can watch a build before it is committed, so nobody is woken.
 
     Raises:
+        InvalidRequest: its calibration data is sure to be refused, with the finding's code.
         QuotaExceeded: the tenant has as many unfinished jobs as it may have.
     """
     tenant_id = requester.tenant_id
@@ -121,6 +132,7 @@ def submit(
         if known is not None:
             return known
         model = admit(session, tenant_id, spec)
+        _refuse_data(_of_calibration(session, tenant_id, spec, model))
         spec = resolved(spec, live_nodes(session)) if spec.measure_on else spec
         build = _new_build(tenant_id, spec, model)
         build.idempotency_key, build.request_digest = requester.idempotency_key, request

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from enginefarm.accuracy_report import why_lost
 from enginefarm.gate import Gate
 from enginefarm.median_interval import median_interval
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
@@ -17,6 +18,7 @@ from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAc
 from enginefarm.shapes_text import shapes_text
 from enginefarm.verdict_report import (
     CONFIDENCE,
+    LONGER,
     MARGIN,
     FloorReport,
     PairedRuns,
@@ -46,24 +48,30 @@ def verdict_on(
     report: BuildReport,
     judged: Sequence[tuple[Gate, GateVerdict]],
     beside: Beside,
+    *,
+    lets_lost_out: bool = False,
 ) -> VerdictReport | None:
     """Return the verdict on a report's precision; None where the build asked for none.
 
-    ``judged``: the gates of the build that apply, with what came of them.
+    ``judged``: the gates of the build that apply, with what came of them. ``lets_lost_out``: values
+    that are not finite, and are in the original, keep nothing back by themselves.
     """
     if asked.kind is PrecisionKind.AS_IS:
         return None
     floor, floor_reason = _floor(asked, report)
     speed = [speed_of(row) for row in beside.rows]
+    lost, missed = _lost(report), _missed(judged)
+    wrong = missed if lost is None else [lost, *missed]
     verdict, reason = _decide(
-        floor, floor_reason, _missed(judged), speed, beside.twin, speed_reason=beside.reason
+        floor, floor_reason, wrong, speed, beside.twin, speed_reason=beside.reason
     )
     on_slower = asked.on_slower or OnSlower.QUARANTINE
     kept = verdict is PrecisionVerdict.SLOWER and on_slower is OnSlower.QUARANTINE
+    kept |= verdict is PrecisionVerdict.REGRESSION and not (lets_lost_out and wrong == [lost])
     return VerdictReport(
         verdict=verdict,
         reason=reason,
-        held_back=kept or verdict is PrecisionVerdict.REGRESSION,
+        held_back=kept,
         on_slower=on_slower,
         twin=beside.twin,
         speed=speed,
@@ -106,12 +114,13 @@ def _decide(
     if not speed or twin is None:
         return None, f"speed is not known: {speed_reason}"
     # What is slower at one shape stays so, whatever is believed of the others.
-    worst = min(speed, key=lambda row: (bool(_doubts(row)), row.faster, row.speedup))
+    worst = min(speed, key=lambda row: (bool(_doubts(row)), row.faster, row.open, row.speedup))
     doubted = next((row for row in speed if _doubts(row)), None)
     if doubted is not None and (worst.faster or _doubts(worst)):
         return None, f"speed is not known: {_doubt_words(doubted)}"
     if not worst.faster:
-        return PrecisionVerdict.SLOWER, f"{_speed_words(worst, twin)}; {_wanted()}"
+        told = [_open_words(worst)] if worst.open else []
+        return PrecisionVerdict.SLOWER, "; ".join([*told, _speed_words(worst, twin), _wanted()])
     if floor is None:
         return None, f"{_speed_words(worst, twin)}, but accuracy is not known: {floor_reason}"
     return PrecisionVerdict.ACCEPT, f"{_speed_words(worst, twin)}; {_floor_words(floor)}"
@@ -136,16 +145,29 @@ def _missed(judged: Sequence[tuple[Gate, GateVerdict]]) -> list[str]:
     ]
 
 
+def _told(report: BuildReport) -> tuple[AccuracyReport | None, str]:
+    """Return the accuracy that is judged, and of what it is."""
+    if report.accuracy is None and report.precision is not None:
+        return report.precision.model_accuracy, "model file"
+    return report.accuracy, "engine"
+
+
+def _lost(report: BuildReport) -> str | None:
+    told, _ = _told(report)
+    return None if told is None else why_lost(told.outputs)
+
+
 def _floor(asked: Precision, report: BuildReport) -> tuple[FloorReport | None, str | None]:
     """Return the output that lost most, or why none is judged."""
-    told, of = report.accuracy, "engine"
-    if told is None and report.precision is not None:
-        told, of = report.precision.model_accuracy, "model file"
+    told, of = _told(report)
     if told is None:
         return None, report.accuracy_reason or report.reason or "it was not measured"
     unknown = next((row.output for row in told.outputs if row.nan_reference), None)
     if unknown is not None:
         return None, f"the original gives NaN on output {unknown!r}"
+    lost = why_lost(told.outputs)
+    if lost is not None:
+        return None, lost
     rows = [(row.cosine, row.output) for row in told.outputs if _has_signal(row)]
     values = [(cosine, output) for cosine, output in rows if cosine is not None]
     if not values:
@@ -171,6 +193,12 @@ def _speed_words(row: SpeedReport, twin: TwinReport) -> str:
     sure = f"{row.confidence:.1%}: {row.low:.3g} to {row.high:.3g}" if row.confidence else "unsure"
     times = f"{row.engine_p50_ms:.4g} ms to {row.twin_p50_ms:.4g} ms"
     return f"{row.speedup:.3g} times as fast as {_named(twin)} at {at} ({sure}; {times})"
+
+
+def _open_words(row: SpeedReport) -> str:
+    known = row.low is not None and row.high is not None
+    reach = f"{row.low:.3g} to {row.high:.3g}" if known else "too few pairs of windows"
+    return f"not shown to be faster: {reach}; {LONGER}"
 
 
 def _named(twin: TwinReport) -> str:

@@ -13,9 +13,16 @@ from enginefarm.spec import BenchmarkOptions, BuildSpec
 from enginefarm.state import Stage
 
 RECIPE_SCHEMA = 1
-COMPARISON_RULES = 1
+COMPARISON_RULES = 2
 """Raised whenever two engines would be measured, or judged, otherwise than before."""
-_OF_SINGLE_RUNS = ("min_iterations", "stable_within", "cuda_graph", "batches", "streams")
+_OF_SINGLE_RUNS = (
+    "min_iterations",
+    "stable_within",
+    "cuda_graph",
+    "batches",
+    "streams",
+    "not_finite",
+)
 """Options that say nothing of windows which take turns."""
 
 

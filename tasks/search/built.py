@@ -15,6 +15,7 @@ from storage import artifacts, builds, jobs
 from storage.database import Session
 from storage.models import Build, Candidate
 from tasks.chains import telling
+from tasks.comparing.subjects import engine_file
 from tasks.search import outcome
 
 
@@ -38,7 +39,8 @@ def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
             return _gone(f"The report of {digest} is gone.")
         report = BuildReport.model_validate(made.report)
         fit = published.state is JobState.SUCCEEDED
-        return outcome.read(spec, report, digest, ArtifactState(made.state), fit=fit)
+        found = outcome.read(spec, report, digest, ArtifactState(made.state), fit=fit)
+        return found.model_copy(update={"engine": engine_file(made).digest})
     failure = next((row.failure for row in its_jobs if row.failure is not None), None)
     if failure is not None:
         return outcome.failed(Failure.model_validate(failure))

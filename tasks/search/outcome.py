@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from enginefarm.accuracy_report import why_lost
 from enginefarm.errors import Failure
 from enginefarm.gate import Gate, Metric
 from enginefarm.precision import Precision
@@ -18,6 +19,7 @@ from enginefarm.search import USUAL_REQUIREMENT, SearchSpec
 from enginefarm.search_views import AccuracyOf, Outcome
 from enginefarm.state import ArtifactState, Stage
 from tasks.gates import describe, judge
+from tasks.quarantine import kept_back
 from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, at_profiles
 from tasks.unserved import nobody_makes
 
@@ -77,6 +79,7 @@ def read(
     rows = [] if accuracy is None else accuracy.outputs
     costs = None if report.precision is None else report.precision.sensitivity
     metric = None if accuracy is None else accuracy.metric
+    right = why_lost(rows) is None and report.why_lost is None
     return Outcome(
         accuracy_of=whose,
         synthetic=None if accuracy is None else accuracy.synthetic,
@@ -91,14 +94,22 @@ def read(
         engine_bytes=report.compile.engine_bytes,
         verdicts=[row for _, row in judged],
         set_aside=[describe(row) for row in aside],
-        met=all(row.met for _, row in judged) and fit,
-        accurate=all(row.met for gate, row in judged if of_accuracy(gate)),
+        met=all(row.met for _, row in judged) and fit and right,
+        held_back=_held_back(report, judged),
+        accurate=all(row.met for gate, row in judged if of_accuracy(gate)) and right,
         layers=[] if costs is None else [row.node for row in costs.layers],
         steps=[] if costs is None else costs.steps,
         artifact=artifact,
         artifact_state=state,
         reason=_EXACT if whose is AccuracyOf.ORIGINAL else report.reason,
     )
+
+
+def _held_back(report: BuildReport, judged: Sequence[tuple[Gate, GateVerdict]]) -> str | None:
+    """Say what keeps an artifact back besides what is required of it."""
+    known = {row.gate for _, row in judged}
+    others = [row for row in report.gates if row.gate not in known]
+    return ", ".join(kept_back(report.model_copy(update={"gates": others}))) or None
 
 
 def _judged(

@@ -8,7 +8,8 @@ Rules that decide what a number means:
   is finite, or they differ, the error counts as the largest fp32 number (and no error counts as
   more): an engine that gives NaN must fail any gate, not slip past it.
 * Cosine is that of all samples as one vector, as the signal-to-noise ratio is; the worst sample's
-  stands beside it. Vectors that are both zero have none; if one of them is zero it is 0.
+  stands beside it. Vectors that are both zero have none; if one of them is zero it is 0. It is 0,
+  too, where only one side is finite or they differ in that: the size of an error is lost in it.
 * A sample of which no value of the reference rises clearly above what fp32 rounds away is noted:
   its own cosine says how two runtimes round, not whether the engine is right.
 * The peak of the peak signal-to-noise ratio is the largest finite absolute value of the reference.
@@ -57,7 +58,8 @@ class OutputTally:
         self._furthest = WorstSamples()
         self._exact = True
         self._nonfinite = [0, 0]
-        self._nan = 0
+        self._nan = self._added = 0
+        self._lost = False
 
     def add(self, reference: Array, engine: Array, *, first: int = 0, count: int = 0) -> None:
         """Add one batch of ``count`` samples, the ``first`` of them by its place in the data.
@@ -79,12 +81,15 @@ class OutputTally:
         self._nonfinite[1] += int((~ok_right).sum())
         self._nan += int(np.isnan(left).sum())
         self._scores.add(reference, right)
+        self._added += int((~ok_right & ~same & ~np.isnan(left)).sum())
         agreed = same & ~ok_left
-        error = _errors(left, right, ~(ok_left & ok_right) & ~agreed, agreed)
+        lost = ~(ok_left & ok_right) & ~agreed
+        error = _errors(left, right, lost, agreed)
         self._add_errors(left, error, agreed)
         signal = np.where(ok_left, left, 0.0)
         self._zeros += int((left == 0.0).sum())
-        self._add_samples(signal, np.where(agreed, 0.0, _bounded(right)), error, (first, count))
+        bounded = np.where(agreed, 0.0, _bounded(right))
+        self._add_samples(signal, bounded, (error, lost), (first, count))
 
     def _add_errors(self, left: Vector, error: Vector, agreed: Array) -> None:
         finite_left = np.clip(np.where(np.isfinite(left), left, 0.0), -WORST_ERROR, WORST_ERROR)
@@ -104,21 +109,24 @@ class OutputTally:
             self._rel_elements += int(relevant.sum())
 
     def _add_samples(
-        self, left: Vector, right: Vector, error: Vector, place: tuple[int, int]
+        self, left: Vector, right: Vector, wrong: tuple[Vector, Array], place: tuple[int, int]
     ) -> None:
+        error, lost = wrong
         rows = left.shape[0] if self._batch_first and left.ndim > 0 else 1
         if left.size == 0:
             return
         self._whole.add(left.ravel(), right.ravel())
         first, count = place[0], place[1] or rows
         largest = error.reshape(rows, -1).max(axis=1)
+        without = np.asarray(lost.reshape(rows, -1).any(axis=1))
+        self._lost = self._lost or bool(without.any())
         pairs = zip(left.reshape(rows, -1), right.reshape(rows, -1), strict=True)
         for row, (one, other) in enumerate(pairs):
             strongest = float(np.abs(one).max())
             self._reference_max = max(self._reference_max, strongest)
             self._samples += 1
             self._faint += strongest < FAINT_REFERENCE
-            found = cosine(one, other)
+            found = 0.0 if without[row] else cosine(one, other)
             if found is not None:
                 self._worst = found if self._worst is None else min(self._worst, found)
             alone = rows == count
@@ -136,7 +144,7 @@ class OutputTally:
             mean_abs_error=self._abs_sum / count,
             max_rel_error=self._rel_max if self._rel_elements else None,
             mean_rel_error=self._rel_sum / self._rel_elements if self._rel_elements else None,
-            cosine=self._whole.cosine(),
+            cosine=0.0 if self._lost else self._whole.cosine(),
             cosine_worst=self._worst,
             snr_db=_decibels(self._power, self._error_power),
             psnr_db=_decibels(self._peak_power(), self._error_power / count),
@@ -146,6 +154,7 @@ class OutputTally:
             nonfinite_engine=self._nonfinite[1],
             nonfinite_reference=self._nonfinite[0],
             nan_reference=self._nan,
+            nonfinite_added=self._added,
             elements=self._elements,
             reference_max_abs=self._reference_max if self._samples else None,
             reference_zero_share=self._zeros / self._elements if self._elements else None,

@@ -5,6 +5,7 @@ A number that was not measured is absent; there are no defaults for measurements
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -93,6 +94,11 @@ class OutputAccuracy(_Data):
         description="Elements of the original that are NaN: nobody knows what they should be, so"
         " no gate on accuracy is met.",
     )
+    nonfinite_added: Count | None = Field(
+        default=None,
+        description="Elements that are NaN or infinite in the engine, and in the original a number"
+        " or another infinity; absent before schema 6.",
+    )
     elements: Count | None = Field(
         default=None, description="Compared in all, finite or not; absent before schema 2."
     )
@@ -111,6 +117,27 @@ class OutputAccuracy(_Data):
     )
     errors: Histogram | None = Field(
         default=None, description="Of |engine - reference| where it is not zero."
+    )
+
+    @property
+    def lost(self) -> int:
+        """How many elements, at least, the engine gives no finite value for, and the original does.
+
+        Reports without the count tell it from those of both sides.
+        """
+        more = self.nonfinite_engine - self.nonfinite_reference
+        return max(more, self.nonfinite_added or 0, 0)
+
+
+def why_lost(rows: Iterable[OutputAccuracy]) -> str | None:
+    """Say for which output the engine gives NaN or infinity where the original does not, if any."""
+    worst = max(rows, key=lambda row: row.lost, default=None)
+    if worst is None or not worst.lost:
+        return None
+    of = "" if worst.elements is None else f" of {worst.elements}"
+    return (
+        f"the engine gives NaN or infinity in {worst.lost}{of} values of output {worst.output!r}"
+        " where the original does not"
     )
 
 

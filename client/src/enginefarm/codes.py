@@ -19,7 +19,7 @@ from enginefarm.upload_codes import UPLOAD_CODES
 _CODES: dict[str, str] = {
     "architectures_refused": "The target names architectures that no one file can be for.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
-    "artifact_quarantined": "The artifact missed a gate and may not be installed.",
+    "artifact_quarantined": "The artifact is kept back by a gate, its verdict or its search.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
     "artifact_unexpected": "The folder holds another artifact than the one that was asked for.",
     "attestation_missing": "Nobody has signed for this artifact.",
@@ -80,6 +80,7 @@ _CODES: dict[str, str] = {
     "engine_lost": "A cached engine is no longer in the bucket as it was built.",
     "engine_malformed": "The engine that was written cannot be right.",
     "engine_missing": "A finished compile job has no engine.",
+    "engine_not_finite": "The engine gives NaN or infinity where the original does not.",
     "engine_run_failed": "The engine does not run.",
     "enrolment_refused": "The node's enrolment token is wrong.",
     "evaluation_inputs_rejected": "The original model does not run on the evaluation dataset.",

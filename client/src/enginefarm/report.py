@@ -25,6 +25,7 @@ from enginefarm.accuracy_report import Histogram as Histogram  # noqa: PLC0414
 from enginefarm.accuracy_report import MetricReport as MetricReport  # noqa: PLC0414
 from enginefarm.accuracy_report import OutputAccuracy as OutputAccuracy  # noqa: PLC0414
 from enginefarm.accuracy_report import WorstSample as WorstSample  # noqa: PLC0414
+from enginefarm.accuracy_report import why_lost
 from enginefarm.device_times import DeviceTimes as DeviceTimes  # noqa: PLC0414
 from enginefarm.finding import Finding
 from enginefarm.percentiles import Percentiles as Percentiles  # noqa: PLC0414
@@ -53,6 +54,7 @@ MAX_KEPT_RUNS = 512
 MAX_FINDINGS = 100
 MAX_SKUS = 16
 UNMEASURED_SKU = "unmeasured_sku"
+NOT_FINITE = "engine_not_finite"
 
 
 class Machine(_Data):
@@ -218,7 +220,7 @@ class BuildReport(_Data):
         """What the manifest warns of.
 
         :data:`TAINTED`: a time cannot be relied on. :data:`UNMEASURED_SKU`: the engine was not
-        measured on each SKU that was asked for.
+        measured on each SKU that was asked for. :data:`NOT_FINITE`: it gives NaN or infinity.
         """
         skus = [] if self.portability is None else self.portability.skus
         verdicts = [self.precision_verdict, *(row.precision_verdict for row in skus)]
@@ -227,7 +229,16 @@ class BuildReport(_Data):
         alone += [row.trust for sku in skus for row in sku.latency]
         tainted = any(trust and trust.tainted for trust in (*alone, *beside))
         unmeasured = any(row.reason for row in skus)
-        return [TAINTED] * tainted + [UNMEASURED_SKU] * unmeasured
+        lost = self.why_lost is not None
+        return [TAINTED] * tainted + [UNMEASURED_SKU] * unmeasured + [NOT_FINITE] * lost
+
+    @property
+    def why_lost(self) -> str | None:
+        """Where the engine gives NaN or infinity and the original does not; None: nowhere."""
+        skus = [] if self.portability is None else self.portability.skus
+        found = [("", self.accuracy), *((f" on {row.sku}", row.accuracy) for row in skus)]
+        told = ((place, told and why_lost(told.outputs)) for place, told in reversed(found))
+        return next((f"{why}{place}" for place, why in told if why), None)
 
 
 class GateVerdict(_Data):

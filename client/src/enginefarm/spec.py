@@ -58,6 +58,13 @@ Profile = dict[Name, ShapeRange]
 """One optimization profile: a shape range for each dynamic input."""
 
 
+class NotFinite(StrEnum):
+    """What becomes of an engine that gives NaN or infinity where the original does not."""
+
+    QUARANTINE = "quarantine"
+    PUBLISH = "publish"
+
+
 class BenchmarkOptions(_Strict):
     """How to measure: warm up, then run until the median is stable.
 
@@ -80,6 +87,11 @@ class BenchmarkOptions(_Strict):
     )
     streams: Annotated[list[Annotated[Whole, Field(ge=1, le=64)]], Field(max_length=16)] = Field(
         default=[], description="Also measure with so many runs at a time, each in its own thread."
+    )
+    not_finite: NotFinite = Field(
+        default=NotFinite.QUARANTINE,
+        description="Whether an engine goes out that gives NaN or infinity where the original does"
+        " not. It changes nothing of what is measured.",
     )
 
 

@@ -18,6 +18,7 @@ MARGIN = 0.03
 """By so much an engine must be faster than its twin: less matters to nobody."""
 CONFIDENCE = 0.99
 """How sure it must be that it is faster at all."""
+LONGER = "measure for longer (options.benchmark.min_duration_ms), or submit again"
 MAX_PAIRS = 31
 """Pairs of windows at each shape."""
 
@@ -34,8 +35,8 @@ class PrecisionVerdict(StrEnum):
     """What is said of an engine in another precision.
 
     ``accept``: faster than its twin, and as accurate as it must be. ``regression``: less accurate
-    than it must be. ``slower``: not faster than its twin. ``infeasible``: it could not be built, or
-    not be run.
+    than it must be. ``slower``: not shown to be faster than its twin. ``infeasible``: it could
+    not be built, or not be run.
     """
 
     ACCEPT = "accept"
@@ -70,6 +71,12 @@ class SpeedReport(PairedRuns):
     faster: bool = Field(
         description="Whether low is above 1, speedup at least 1.03, and nothing taints it."
     )
+
+    @property
+    def open(self) -> bool:
+        """Whether a longer measurement might show that it is faster: the interval allows for it."""
+        doubted = self.trust is not None and bool(self.trust.tainted)
+        return not self.faster and not doubted and (self.high is None or self.high >= 1 + MARGIN)
 
 
 class TwinReport(_Data):
@@ -106,3 +113,11 @@ class VerdictReport(_Data):
     speed_reason: str | None = Field(default=None, description="Why speed is not known.")
     floor: FloorReport | None = None
     floor_reason: str | None = Field(default=None, description="Why accuracy is not judged.")
+
+    @property
+    def open(self) -> bool:
+        """Whether it is called slower, and at no shape shown to be: nobody can tell yet."""
+        undisturbed = [row for row in self.speed if row.trust is None or not row.trust.tainted]
+        untold = [row for row in undisturbed if not row.faster]
+        slower = self.verdict is PrecisionVerdict.SLOWER
+        return slower and bool(untold) and all(row.open for row in untold)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from sqlalchemy import select
 
 from api import artifact_views
@@ -155,3 +158,24 @@ def test_an_artifact_says_of_which_search_it_is_a_candidate_and_that_it_was_not_
 
 def kept_back(scene: Scene, searching: Searching, row: Artifact) -> str | None:
     return artifact_views.artifact(row, (), searching.row()).kept_back
+
+
+def test_none_is_chosen_that_gives_nan_whatever_is_required(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = Answering(scene.farm, "node-a", needed=0)
+    told = node.facts
+
+    def facts(stage: Stage, size: int) -> dict[str, Any]:
+        found = told(stage, size)
+        engine: Any = node.work.recipe.get("engine") if node.work is not None else None
+        if stage is Stage.BENCHMARK and node.engines.get(engine["digest"]) is not None:
+            found["accuracy"]["outputs"][0] |= {"nonfinite_engine": 1, "cosine": 1.0}
+        return found
+
+    monkeypatch.setattr(node, "facts", facts)
+    searching = Searching.begun(scene)
+    row = searching.run(node)
+    chosen = next(each for each in searching.candidates() if each.number == row.chosen)
+    assert chosen.precision["kind"] == "as-is"
+    assert out(scene) == [Outcome.model_validate(chosen.outcome).artifact]

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from enginefarm.manifest import VERDICT, read_manifest
+from enginefarm.manifest import LABELS, VERDICT, read_manifest
 from enginefarm.precision import PrecisionKind
 from enginefarm.report import BuildReport
 from enginefarm.state import ArtifactState, Blame, BuildState, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
 from storage import artifacts
 from storage.models import Artifact
+from tests.integration.tasks.fake_facts import accuracy, paired_facts
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, Scene
 from tests.integration.tasks.test_precisions import int8
@@ -172,3 +173,40 @@ def test_where_the_model_cannot_be_cast_the_twin_is_the_model_as_it_came(scene: 
     assert told.twin is not None
     assert told.twin.precision is PrecisionKind.AS_IS
     assert "precision_without_effect" in told.twin.why
+
+
+def test_what_leaves_open_which_is_faster_is_measured_again(
+    scene: Scene, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsure = paired_facts(1.5, [])
+    unsure["comparison"][0]["ratios"] = [0.977] * 5 + [1.59] * 5 + [2.33] * 5
+    monkeypatch.setattr(node, "beside", lambda _: unsure)
+    asked = int8(scene)
+    first = whole(scene, node, **asked)
+    assert "not shown to be faster: 0.977 to 2.33" in judged(scene, first).reason
+    assert made(scene, first).state is ArtifactState.QUARANTINED
+    monkeypatch.undo()
+    again = whole(scene, node, **asked)
+    assert scene.job(again, Stage.COMPILE).cached_from is not None
+    assert scene.job(again, Stage.BENCHMARK).cached_from is None
+    assert made(scene, again).state is ArtifactState.PUBLISHED
+
+
+def test_an_engine_of_nan_does_not_go_out_unless_the_build_says_so(
+    scene: Scene, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever its cosine, with a precision or without."""
+    bad = accuracy(0.9999)
+    bad["outputs"][0] |= {"elements": 32, "nonfinite_engine": 32}
+    told = node.facts
+    there = {Stage.BENCHMARK: {"accuracy": bad}}
+    monkeypatch.setattr(node, "facts", lambda at, size: told(at, size) | there.get(at, {}))
+    plain, precise = whole(scene, node), whole(scene, node, **int8(scene))
+    codes = [scene.failure(scene.job(row, Stage.PUBLISH)).code for row in (plain, precise)]
+    assert codes == ["engine_not_finite", "precision_regression"]
+    assert read_manifest(made(scene, plain).manifest).annotations[LABELS] == "engine_not_finite"
+    for build_id in (plain, precise):
+        assert made(scene, build_id).state is ArtifactState.QUARANTINED
+    out = whole(scene, node, options={"benchmark": {"not_finite": "publish"}})
+    assert scene.job(out, Stage.BENCHMARK).cached_from is not None
+    assert made(scene, out).state is ArtifactState.PUBLISHED

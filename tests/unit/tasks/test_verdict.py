@@ -11,7 +11,7 @@ from enginefarm.report import BuildReport
 from enginefarm.spec import Gate
 from enginefarm.verdict_report import PairedRuns, PrecisionVerdict, TwinReport, VerdictReport
 from tasks.gates import judge
-from tasks.quarantine import held_back
+from tasks.quarantine import held_back, measures_again
 from tasks.verdict import Beside, speed_of, verdict_on
 from tests.unit.tasks.test_gates import output, report
 from tests.unit.tasks.test_model_file_gates import with_model_file
@@ -40,13 +40,17 @@ def beside(*rows: PairedRuns) -> Beside:
 
 
 def verdict(
-    told: BuildReport, by: Beside | None = None, gates: list[Gate] | None = None, **asked: object
+    told: BuildReport,
+    by: Beside | None = None,
+    gates: list[Gate] | None = None,
+    *,
+    lets_lost_out: bool = False,
+    **asked: object,
 ) -> VerdictReport:
     wanted = Precision.model_validate(INT8 | asked)
     gates = gates or []
-    found = verdict_on(
-        wanted, told, list(zip(gates, judge(gates, told), strict=True)), by or beside()
-    )
+    judged = list(zip(gates, judge(gates, told), strict=True))
+    found = verdict_on(wanted, told, judged, by or beside(), lets_lost_out=lets_lost_out)
     assert found is not None
     return found
 
@@ -78,6 +82,30 @@ def test_what_is_not_shown_to_be_faster_is_slower(ratios: list[float]) -> None:
     assert "at least 1.03" in found.reason
     kept = verdict(report(GOOD), beside(paired(*ratios)), on_slower="publish")
     assert (kept.verdict, kept.held_back) == (PrecisionVerdict.SLOWER, False)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "still_open"),
+    [
+        ([0.9] * 4 + [1.6] * 11, True),
+        ([2.0] * 7, True),  # too few
+        ([0.9] * 4 + [1.02] * 11, False),  # not by the margin, wherever it lies
+        ([0.7] * 15, False),
+    ],
+)
+def test_what_nobody_can_tell_is_said_and_measured_again(
+    ratios: list[float], *, still_open: bool
+) -> None:
+    found = verdict(report(GOOD), beside(FAST, paired(*ratios)))
+    assert found.verdict is PrecisionVerdict.SLOWER
+    assert ("not shown to be faster" in found.reason) is still_open
+    judged = report(GOOD).model_copy(update={"precision_verdict": found})
+    assert measures_again(judged) is still_open
+    failure = held_back(judged, "sha256:…")
+    assert ("min_duration_ms" in (failure.fix or "")) is still_open
+    surely = verdict(report(GOOD), beside(paired(*ratios), paired(*[0.9] * 15, shape=8)))
+    assert "not shown" not in surely.reason, "one shape at which it is slower decides"
+    assert not measures_again(report(GOOD).model_copy(update={"precision_verdict": surely}))
 
 
 def test_two_pairs_of_fifteen_that_say_otherwise_are_chance() -> None:

@@ -46,6 +46,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "POST /v1/",
         "Name the .npz file itself with --evaluation, and it is sent.",
     ),
+    "engine_not_finite": (
+        "options.benchmark.not_finite",
+        "See it with: enginefarm report {artifact}; or add --option benchmark.not_finite=publish.",
+    ),
     "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
     "gate_direction": ("instead of", "Write {metric}{sign}{bound}."),
     "gate_against": ("if_tainted", "Name another artifact, or add --if-tainted allow."),
@@ -92,6 +96,14 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
     "precision_not_served": (
         "set wait_for_node",
         "Start a node for the stage {stage}, or wait for one with --wait-for-node 10m.",
+    ),
+    "precision_regression": (
+        "options.benchmark.not_finite",
+        "Choose bf16, exclude what overflows, or add --option benchmark.not_finite=publish.",
+    ),
+    "precision_slower": (
+        "options.benchmark.min_duration_ms",
+        "Measure for longer: --option benchmark.min_duration_ms=…; or repeat the command.",
     ),
     "quota_uploads": (
         _UPLOADS,

@@ -42,7 +42,10 @@ def head(report: BuildReport) -> Markup:
         ["device memory", _device_memory(report.compile)],
         ["recipe", report.recipe.key if report.recipe else NONE],
     ]
-    return join(tag("h1", f"Engine for {report.target}"), tag("p", said, class_=kind), facts(rows))
+    lost = [] if report.why_lost is None else [f"Not to be relied on: {report.why_lost}."]
+    loud = join(*(tag("p", each, class_="bad") for each in lost))
+    title = tag("h1", f"Engine for {report.target}")
+    return join(title, loud, tag("p", said, class_=kind), facts(rows))
 
 
 def _precision(report: BuildReport) -> str:
