@@ -19,8 +19,8 @@ def size(count: int) -> str:
 def rounded(value: float, *, bound: str = "") -> str:
     """Return a number in six digits, or in as many as set it apart from ``bound``.
 
-    0.99999987 that misses a bound of 1 is not shown as 1. Where there is no bound, what ten digits do
-    not tell from a whole number is shown as one.
+    0.99999987 that misses a bound of 1 is not shown as 1. Where there is no bound, what ten digits
+    do not tell from a whole number is shown as one.
     """
     if value == round(value):
         return f"{value:.0f}"
