@@ -55,7 +55,8 @@ class Thing:
 
     ``key`` finds its row and orders it among its like. ``since`` is when it was made or ended,
     ``uses`` are the later moments at which somebody used it. ``live``: a build that has not ended
-    needs it. ``referred``: an artifact that is out, or was, needs it.
+    needs it. ``referred``: an artifact that is out, or was, needs it. ``unreadable``: why its row
+    cannot be read; nothing is known of it, so it stays.
     """
 
     rule: Rule
@@ -67,10 +68,11 @@ class Thing:
     live: bool = False
     referred: bool = False
     size: int = 0
+    unreadable: str = ""
 
 
 def is_due(thing: Thing, before: datetime | None) -> bool:
     """Tell whether a thing goes: its time is over and nobody needs it."""
-    if before is None or thing.live or thing.referred:
+    if before is None or thing.live or thing.referred or thing.unreadable:
         return False
     return max((thing.since, *thing.uses)) < before

@@ -34,6 +34,7 @@ class _Due:
     count: int = 0
     size: int = 0
     oldest: datetime | None = None
+    unreadable: int = 0
 
     def add(self, thing: Thing) -> None:
         self.count, self.size = self.count + 1, self.size + thing.size
@@ -55,6 +56,9 @@ def retention(*, as_json: Json = False) -> None:
         oldest = f"{due.oldest:%Y-%m-%d}" if due.oldest else "-"
         table.add_row(SAID[rule], kept, str(due.count), decimal(due.size), oldest, setting_of(rule))
     _console().print(table)
+    unreadable = sum(due.unreadable for due in found.values())
+    if unreadable:
+        typer.echo(f"{unreadable} cannot be read and stay; the reconciler's log names them.")
     typer.echo("Nothing was removed. The control loops do it, one batch after the other.")
 
 
@@ -67,6 +71,7 @@ def _due(database: Database, rule: Rule, terms: Terms) -> _Due:
         if not page:
             break
         for thing in page:
+            due.unreadable += bool(thing.unreadable)
             if is_due(thing, before):
                 due.add(thing)
         after = page[-1].key
@@ -79,7 +84,9 @@ def _page(session: Session, rule: Rule, before: datetime, after: Key | None) -> 
 
 def _words(rule: Rule, terms: Terms, due: _Due) -> dict[str, object]:
     oldest = due.oldest.isoformat() if due.oldest else None
-    return {"days": terms.days[rule], "due": due.count, "bytes": due.size, "oldest": oldest}
+    return {"days": terms.days[rule], "due": due.count, "bytes": due.size, "oldest": oldest} | (
+        {"unreadable": due.unreadable} if due.unreadable else {}
+    )
 
 
 def verify(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from enginefarm.errors import JobFailed
-from enginefarm.manifest import RUNTIME_CACHE, TITLE, Descriptor
+from enginefarm.errors import JobFailed, VerificationFailed
+from enginefarm.manifest import RUNTIME_CACHE, TITLE, Descriptor, Manifest, read_manifest
 from enginefarm.runtime_cache import RuntimeCacheReport
 from enginefarm.state import Blame
 from storage.models import Job
@@ -45,6 +45,24 @@ def cache_report(result: dict[str, Any] | None) -> RuntimeCacheReport | None:
     """Return what a benchmark says of the runtime cache that it has left, if it left one."""
     told = (result or {}).get("facts", {}).get("runtime_cache")
     return None if told is None else RuntimeCacheReport.model_validate(told)
+
+
+def require_readable(manifest: Manifest) -> None:
+    """Refuse to sign what every reader refuses; names and annotations in it are nodes' words.
+
+    Raises:
+        JobFailed: the node's fault (code ``result_invalid``).
+    """
+    try:
+        read_manifest(manifest.render())
+    except VerificationFailed as error:
+        raise JobFailed(
+            "Nobody could read the manifest over what the nodes have made.",
+            blame=Blame.NODE,
+            code="result_invalid",
+            why=error.why,
+            fix="Bring the nodes to the farm's version, and submit the build again.",
+        ) from error
 
 
 def _descriptor(row: Mapping[str, Any], more: Mapping[str, str] | None = None) -> Descriptor:

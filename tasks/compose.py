@@ -38,7 +38,13 @@ from enginefarm.state import PRECISION_STAGES, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks import portability
-from tasks.artifact_files import cache_files, cache_report, engine_file, layer_files
+from tasks.artifact_files import (
+    cache_files,
+    cache_report,
+    engine_file,
+    layer_files,
+    require_readable,
+)
 from tasks.beside import judged
 from tasks.engine_config import config_of
 from tasks.gates import Named, applying, describe
@@ -87,6 +93,9 @@ def compose(
 
     ``named`` has the reports of the artifacts that gates hold it against; ``twin`` the stages of
     the engine that it is measured against; ``skus`` the benchmark of each SKU, if any were named.
+
+    Raises:
+        JobFailed: nobody could read its manifest (code ``result_invalid``).
     """
     compiled = stages[Stage.COMPILE]
     report = _judged(build, stages, named, twin or {}, skus)
@@ -103,6 +112,7 @@ def compose(
         [engine, *layer_files(compiled), *caches, *(row for row, _ in made[1:])],
         _annotations(report),
     )
+    require_readable(manifest)
     unmet = [verdict for verdict in report.gates if not verdict.met]
     return Composed(manifest, made, report, unmet)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
+from enginefarm.errors import Unavailable
 from storage import builds
 from storage.database import now
 from storage.keeping import SHELVES, Key
@@ -38,15 +41,41 @@ class Keeper:
         if before is None:
             self._step(rule, ())
             return 0
-        with self.farm.database.transaction() as session:
-            things = SHELVES[rule].page(session, before, self._after, _BATCH)
-        removed = [thing for thing in things if is_due(thing, before) and self._remove(thing)]
+        things = self._look(rule, before)
+        removed = [thing for thing in things if is_due(thing, before) and self._goes(thing)]
         if removed:
             _log.info(
                 "no_longer_kept", what=str(rule), count=len(removed), setting=setting_of(rule)
             )
         self._step(rule, things)
         return len(removed)
+
+    def _look(self, rule: Rule, before: datetime) -> Sequence[Thing]:
+        """Return the next batch; a rule that cannot be followed leaves the turn to the others."""
+        try:
+            with self.farm.database.transaction() as session:
+                things = SHELVES[rule].page(session, before, self._after, _BATCH)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - one rule must not keep the others from their turn
+            _log.error("retention_rule_failed", rule=str(rule), traceback=traceback.format_exc())
+            return ()
+        for thing in things:
+            if thing.unreadable:
+                told = {"rule": str(rule), "tenant": thing.tenant_id, "name": thing.name}
+                _log.error("retention_unreadable", why=thing.unreadable, **told)
+        return things
+
+    def _goes(self, thing: Thing) -> bool:
+        """Remove one thing; tell whether it went. What cannot be removed stops no other."""
+        try:
+            return self._remove(thing)
+        except Unavailable:
+            raise
+        except Exception:  # noqa: BLE001 - it is looked at again in the next round
+            told = {"rule": str(thing.rule), "tenant": thing.tenant_id, "name": thing.name}
+            _log.error("retention_failed", traceback=traceback.format_exc(), **told)
+            return False
 
     def _step(self, rule: Rule, things: Sequence[Thing]) -> None:
         """Go on behind this batch; after the last of a rule with the next rule."""

@@ -15,12 +15,12 @@ from enginefarm.manifest import ENGINE_TYPES, LAYERS_TYPE, RUNTIME_CACHE_TYPE, s
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.repair_report import Outcome, RepairReport
 from enginefarm.report import AccuracyReport, CompileReport, LatencyReport, Machine
-from enginefarm.runtime_cache import RuntimeCacheReport, file_name
-from enginefarm.sku import sku_of
+from enginefarm.runtime_cache import RuntimeCacheReport, file_name, is_cache_name
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
 from enginefarm.target import Target
 from enginefarm.verdict_report import PairedRuns
 from enginefarm.views import TensorView
+from tasks.place import require_place
 from tasks.recipe import Made
 
 ENGINE_ROLE = "engine"
@@ -198,8 +198,7 @@ def check_result(
         reserved = RESERVED_NAMES & {name.lower() for name in names}
         _require(not reserved, f"an output is called {min(reserved, default='')}")
         machine = _MACHINE.validate_python(result["machine"])
-        there = sku_of(machine.device) if machine is not None else "an unknown device"
-        _require(sku in {None, there}, f"it was measured on {there} instead of {sku}")
+        require_place(machine, stage, target, sku)
         if stage is Stage.REPAIR:
             _check_repair(result)
         elif stage in PRECISION_STAGES:
@@ -252,6 +251,7 @@ def _check_engine(target: Target, result: dict[str, Any]) -> None:
         engine["size"] == facts.compile.engine_bytes,
         f"the engine has {engine['size']} bytes, the report says {facts.compile.engine_bytes}",
     )
+    _require(not is_cache_name(engine["name"]), "the engine is called like a runtime cache")
     _check_layers(result)
 
 

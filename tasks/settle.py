@@ -71,7 +71,7 @@ def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
         files = [(row["digest"], row["size"], row["media_type"]) for row in result["outputs"]]
         prove(farm, attempt, files)
         if is_comparison(job.recipe):
-            check_compared(result)
+            check_compared(Target.parse(job.target), result, job.sku)
         else:
             check_result(Stage(job.stage), Target.parse(job.target), result, job.sku)
     except JobFailed as error:

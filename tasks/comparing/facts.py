@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from enginefarm.comparison_report import MAX_SHAPES, ComparedRuns
 from enginefarm.errors import JobFailed
 from enginefarm.report import Machine
-from enginefarm.state import Blame
+from enginefarm.state import Blame, Stage
+from enginefarm.target import Target
+from tasks.place import require_place
 
 
 class ComparedFacts(BaseModel):
@@ -26,15 +28,16 @@ class ComparedFacts(BaseModel):
 _MACHINE: TypeAdapter[Machine | None] = TypeAdapter(Machine | None)
 
 
-def check_compared(result: dict[str, Any]) -> None:
-    """Refuse a result that no verdict could be based on.
+def check_compared(target: Target, result: dict[str, Any], sku: str | None = None) -> None:
+    """Refuse a result that no verdict on a target could be based on; ``sku`` was to be run on.
 
     Raises:
         JobFailed: the node's fault (code ``result_invalid``).
     """
     try:
         ComparedFacts.model_validate(result["facts"])
-        _MACHINE.validate_python(result["machine"])
+        machine = _MACHINE.validate_python(result["machine"])
+        require_place(machine, Stage.BENCHMARK, target, sku)
         if result["outputs"]:
             message = "files were uploaded"
             raise ValueError(message)

@@ -51,6 +51,20 @@ def _gone(said: str) -> Outcome:
     return outcome.failed(Failure(code="cancelled", blame=Blame.PERSON, message=said))
 
 
+def drop_revoked(session: Session, candidate: Candidate) -> None:
+    """Let a candidate whose artifact was revoked meanwhile be one that cannot be chosen."""
+    digest = (candidate.outcome or {}).get("artifact")
+    if digest is None:
+        return
+    made = artifacts.get(session, candidate.tenant_id, digest)
+    session.refresh(made, with_for_update=True)
+    if made.state is ArtifactState.REVOKED:
+        failure = Failure(
+            code="artifact_revoked", blame=Blame.PERSON, message=f"{digest} was revoked."
+        )
+        candidate.outcome = outcome.failed(failure).model_dump(mode="json")
+
+
 def let_out(session: Session, candidate: Candidate) -> None:
     """Publish the artifact of the candidate that is chosen."""
     found = Outcome.model_validate(candidate.outcome)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from enginefarm.digest import canonical_json
 from enginefarm.manifest import RUNTIME_CACHE, Descriptor
 from enginefarm.sku import sku_of
 
 Milliseconds = Annotated[float, Field(ge=0)]
+Name = Annotated[str, StringConstraints(max_length=200)]
+Number = Annotated[str, StringConstraints(max_length=64)]
+"""Of a version; a manifest has them as an annotation, and is bounded as a whole."""
 SYSTEM = "linux"
 """The family of systems that nodes run."""
 
@@ -27,10 +30,10 @@ class _Data(BaseModel):
 class MadeFor(_Data):
     """What must be as it was where a cache was made."""
 
-    version: str = Field(description="Of TensorRT-RTX, in full.")
-    gpu: str = Field(description="The driver's name of the GPU.")
-    driver: str = Field(description="The same major version, as old or newer.")
-    system: str = SYSTEM
+    version: Number = Field(description="Of TensorRT-RTX, in full.")
+    gpu: Name = Field(description="The driver's name of the GPU.")
+    driver: Number = Field(description="The same major version, as old or newer.")
+    system: Number = SYSTEM
 
     @property
     def annotation(self) -> str:
@@ -69,6 +72,11 @@ class Place(_Data):
 def file_name(gpu: str) -> str:
     """Return the name of a cache's file beside its engine."""
     return f"runtime-{sku_of(gpu)}.cache"
+
+
+def is_cache_name(name: str) -> bool:
+    """Tell whether only a runtime cache may be called so, in a folder of either kind of case."""
+    return name.lower().startswith("runtime-") and name.lower().endswith(".cache")
 
 
 def is_cache(file: Descriptor) -> bool:

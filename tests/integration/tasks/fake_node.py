@@ -18,6 +18,7 @@ from enginefarm.manifest import (
     PRECISION_TYPE,
     REPAIR_TYPE,
 )
+from enginefarm.report import Machine
 from enginefarm.state import PRECISION_STAGES, Blame, JobState, Stage
 from enginefarm.target import Target
 from storage.models import Job
@@ -129,8 +130,8 @@ class FakeNode:
         ids = [work.job_id for work in running]
         return enrol.beat(self.farm, self.node_id, NodeBeat(draining=draining, running=ids))
 
-    def ask(self, job: Job) -> ClaimReply:
-        request = ClaimRequest(job_id=job.id, attempt=job.attempt)
+    def ask(self, job: Job, claim_id: str | None = None) -> ClaimReply:
+        request = ClaimRequest(job_id=job.id, attempt=job.attempt, claim_id=claim_id)
         return claim.claim(self.farm, self.node_id, request)
 
     def take(self, job: Job) -> Assignment:
@@ -175,6 +176,18 @@ class FakeNode:
             facts=self.found(work, len(made[0][1]) if made else 0),
             log=log[0] if upload else None,
             peak_memory_bytes=self.took.get(work.stage),
+            machine=self.machine() if self.gpus and work.stage is Stage.BENCHMARK else None,
+        )
+
+    def machine(self) -> Machine:
+        """Return what it says it measured on: the first of its GPUs."""
+        return Machine(
+            hostname=self.name,
+            cpu="EPYC",
+            cores=8,
+            memory_bytes=self.memory_bytes,
+            device=self.gpus[0],
+            driver="580.1",
         )
 
     def tell(self, work: Assignment, message: FinishRequest) -> JobState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -110,6 +111,46 @@ def test_a_quarantined_engine_goes_and_manifest_and_report_stay(
     again = scene.submit(gates=[{"metric": "cosine", "at_least": 0.9}])
     assert scene.job(again, Stage.REPAIR).state is JobState.QUEUED
     assert scene.job(again, Stage.COMPILE).cached_from is None
+
+
+def test_an_artifact_that_cannot_be_read_is_told_and_keeps_no_other(
+    scene: Scene, node: FakeNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.cosine = 0.5
+    gates = [{"metric": "cosine", "at_least": 0.9}]
+    first = published(scene, node, gates=gates)
+    second = published(scene, node, gates=gates, model=scene.other())
+    with scene.farm.database.transaction() as session:
+        broken = session.scalars(select(Artifact).where(Artifact.build_id == first)).one()
+        broken.manifest, name = b"{}", broken.digest
+    let_pass(scene.farm, 31 * DAY)
+    keep(scene.farm)
+    sweep(scene.farm)
+
+    assert not has(scene, outputs(scene, second)[0])
+    assert has(scene, outputs(scene, first)[0])
+    said = capsys.readouterr()
+    assert "retention_unreadable" in said.out + said.err
+    assert name in said.out + said.err
+
+
+def test_what_cannot_be_removed_keeps_no_other_and_a_rule_that_fails_stops_no_rule(
+    scene: Scene, node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        message = "a row that nobody has foreseen"
+        raise ValueError(message)
+
+    build_id = published(scene, node)
+    let_pass(scene.farm, 31 * DAY)
+    spoilt = {
+        Rule.LOGS: replace(SHELVES[Rule.LOGS], page=fails),
+        Rule.RESULTS: replace(SHELVES[Rule.RESULTS], remove=fails),
+    }
+    monkeypatch.setattr("tasks.keeping.SHELVES", SHELVES | spoilt)
+    keep(scene.farm)
+
+    assert scene.build(build_id).events_expired_at is not None
 
 
 def test_events_go_and_their_numbers_are_not_given_again(scene: Scene, node: FakeNode) -> None:

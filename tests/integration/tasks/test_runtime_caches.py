@@ -114,6 +114,8 @@ def test_without_skus_there_is_the_cache_of_the_gpu_that_measured(scene: Scene) 
     [
         ({"driver": "590.1"}, "another machine"),
         ({"gpu": RTX}, "another name"),
+        ({"version": "9" * 6_000}, "at most 64 characters"),
+        ({"driver": "9" * 5_000}, "at most 64 characters"),
     ],
 )
 def test_a_cache_that_is_told_to_be_of_another_machine_is_refused(

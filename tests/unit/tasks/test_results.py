@@ -62,6 +62,7 @@ def test_a_complete_result_passes(outputs: list[Any]) -> None:
         (["outputs"], [ENGINE, LAYERS | {"media_type": "text/html"}], LAYERS_TYPE),
         (["outputs"], [ENGINE, LAYERS, LAYERS | {"name": "b.json"}], "2 files"),
         (["outputs", 0, "name"], "../model.plan", "plain file name"),
+        (["outputs", 0, "name"], "Runtime-l4.cache", "like a runtime cache"),
         (["outputs", 0, "media_type"], ENGINE_TYPES["onnxruntime"], "tensorrt-rtx"),
         (["outputs", 0, "size"], 8, "8 bytes"),
         (["facts"], {}, "compile"),

@@ -42,7 +42,9 @@ def compared(folder: Path, device: Taken | None = None) -> ComparedFacts:
     first = made.save(folder / "a", made.dense(layers=40))
     second = made.save(folder / "b", made.dense(layers=1))
     facts = compare_engines(job(folder, first, second), open_backend(), Sink(), device)
-    check_compared({"facts": facts, "machine": None, "outputs": []})
+    check_compared(
+        Target.parse("onnxruntime@cpu"), {"facts": facts, "machine": None, "outputs": []}
+    )
     return ComparedFacts.model_validate(facts)
 
 

@@ -105,6 +105,9 @@ def _work_is_done_once(now: Snapshot, _seen: Seen) -> Iterator[str]:
 
 
 def _joined_jobs_have_a_live_leader(now: Snapshot, _seen: Seen) -> Iterator[str]:
+    for job in now.in_state(JobState.WAITING):
+        if job.key is not None and job.joined_to is None and job.stage != Stage.PUBLISH:
+            yield f"job {job.id} waits for nobody"
     for leader_id, rows in now.followers.items():
         leader = now.jobs.get(leader_id)
         for job in rows:
