@@ -8,8 +8,9 @@ use it up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from enginefarm.calibration_findings import beyond
 from enginefarm.errors import InvalidRequest
 from enginefarm.profile import measured_at
 from enginefarm.search import SearchSpec, measured_shapes
@@ -61,12 +62,25 @@ def check_alternatives(spec: SearchSpec) -> None:
                 raise InvalidRequest(
                     f"The profile {name} does not allow {shapes_text(shapes)}.",
                     code="search_profile",
-                    why="All candidates are measured at the same shapes, or none could be said to"
-                    " be faster.",
+                    why=f"{_misfit(profiles, shapes)} All candidates are measured at the same"
+                    " shapes, or none could be said to be faster.",
                     fix="Widen it, or measure at shapes that all of them allow:"
                     " options.benchmark.shapes.",
                 )
         seen.append((name, profiles))
+
+
+def _misfit(profiles: Sequence[Profile], shapes: Mapping[str, Sequence[int]]) -> str:
+    """Return which input, or which size of it, keeps the first profile from allowing shapes."""
+    first = profiles[0]
+    foreign, left_out = sorted(first.keys() - shapes.keys()), sorted(shapes.keys() - first.keys())
+    if foreign:
+        names = ", ".join(sorted(shapes))
+        return f"It names {', '.join(foreign)}, and the build's own profile {names}."
+    if left_out:
+        return f"It leaves out {', '.join(left_out)}."
+    found = beyond(shapes, first)
+    return f"{found}." if found else "Its profiles differ."
 
 
 def _refusal(message: str, fix: str) -> InvalidRequest:

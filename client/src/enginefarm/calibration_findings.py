@@ -22,6 +22,10 @@ SHOWN = 8
 """So many of the samples that have a fault are named."""
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= RANGE_FACTOR * 25 else f"{ratio:.3g}"
+
+
 def beyond(shapes: Mapping[str, Sequence[int]], profile: Profile | None) -> str | None:
     """Return what of the shapes of a sample lies outside the profile, or None."""
     for name, wanted in (profile or {}).items():
@@ -98,7 +102,7 @@ def range_differs(name: str, reach: float, other: float) -> list[Finding]:
         warning_finding(
             "calibration_range_differs",
             f"The input {name[:80]} reaches {reach:g} in the calibration data and {other:g} in the"
-            f" evaluation data: {reach / other:.3g} times as much.",
+            f" evaluation data: {_times(reach / other)} times as much.",
             why="One of the two was not prepared as the model wants it.",
             fix="Prepare both alike, as 0..1 or as 0..255.",
         )

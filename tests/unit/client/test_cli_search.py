@@ -142,6 +142,8 @@ def test_the_profile_of_each_candidate_is_shown_where_there_are_several(
         (["--try-profile", "wide:x=1by4"], "1by4"),
         (["--try-profile", "Wide Open:x=1x4"], "Wide Open"),
         (["--budget", "soon"], "--budget"),
+        (["--budget", "5x"], "12, 12,30m or 30m"),
+        (["--budget", "90"], "1 to 64 candidates"),
         (["--require", "cosin>=0.9"], "cosine"),
         (["--require", "cosine<=0.9"], "cosine"),
         (["--option", "precision.metods=minmax"], "methods"),
@@ -188,6 +190,11 @@ def test_searches_are_listed_shown_and_cancelled(
     assert json.loads(capsys.readouterr().out)["chosen"] == 2
     assert invoke(["search", "cancel", "srch_1"]) == ExitCode.OK
     assert capsys.readouterr().out == "srch_1 cancelled\n"
+    farm_env.routes["/v1/searches/srch_1/cancel"] = lambda handler: handler.reply(
+        200, search().model_dump_json().encode()
+    )
+    assert invoke(["search", "cancel", "srch_1"]) == ExitCode.OK
+    assert "succeeded; nothing was cancelled" in capsys.readouterr().out
 
 
 class Page(HTMLParser):

@@ -22,6 +22,7 @@ from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
+from enginefarm.shapes_text import shapes_text
 from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict
 from enginefarm.views import ArtifactView, BuildView, TargetView
@@ -139,7 +140,8 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
         yield from (f"accuracy: {note}" for note in report.accuracy.notes)
     usual = _usual(report)
     if usual is not None and is_noisy(usual):
-        yield f"{NOISY} the latency is not to be relied on: {noise(usual)}"
+        at = f" at {shapes_text(usual.shapes)}" if usual.shapes else ""
+        yield f"{NOISY} the latency{at} is not to be relied on: {noise(usual)}"
 
 
 def _missed(verdict: GateVerdict) -> str:

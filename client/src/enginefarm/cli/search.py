@@ -79,7 +79,12 @@ def cancel(ctx: typer.Context, search: Id, *, as_json: Json = False) -> None:
     """Cancel a search and its candidates."""
     with connect(ctx) as farm:
         found = farm.searches.cancel(search)
-    print_json(found) if as_json else say(f"{found.id} {found.state}")
+    if as_json:
+        print_json(found)
+    elif found.state is SearchState.CANCELLED:
+        say(f"{found.id} {found.state}")
+    else:
+        say(f"{found.id} was over before: {found.state}; nothing was cancelled")
 
 
 def begin(farm: FarmClient, spec: SearchSpec, key: str | None, *, as_json: bool) -> None:
@@ -111,7 +116,8 @@ def watch_search(farm: FarmClient, search_id: str, *, as_json: bool) -> NoReturn
 
 def _tell_new(search: SearchView, told: set[tuple[int, bool]]) -> None:
     """Remark on what has begun or ended since."""
-    for row in search.candidates:
+    # What has begun comes first: how many are left is told of all of them.
+    for row in sorted(search.candidates, key=lambda row: row.outcome is not None):
         what = (row.number, row.outcome is not None)
         if what in told:
             continue

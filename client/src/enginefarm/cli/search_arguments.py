@@ -12,7 +12,7 @@ from enginefarm.errors import InvalidRequest
 from enginefarm.gate_direction import require_direction
 from enginefarm.nearest import did_you_mean
 from enginefarm.precision import PrecisionKind
-from enginefarm.search import SearchSpec, require_one_target
+from enginefarm.search import MAX_CANDIDATES, SearchSpec, require_one_target
 from enginefarm.spec_errors import explain
 
 AUTO = "auto"
@@ -63,7 +63,7 @@ def searched(wanted: Wanted, *, plan: bool) -> dict[str, JsonValue] | None:
             "A search cannot be planned.",
             code="invalid_argument",
             why="What it tries depends on what came of what it tried before.",
-            fix="Leave out --dry-run and --explain, or bound it with --budget.",
+            fix="Leave out --dry-run and --explain; --budget bounds how many engines it builds.",
         )
     profiles = tried_profiles(wanted.profiles or [])
     return {
@@ -114,8 +114,18 @@ def _budget(text: str | None) -> dict[str, JsonValue]:
         name = "candidates" if plain else "seconds"
         if name in read:
             raise arguments.refusal("--budget", text, _BUDGET_EXAMPLE)
-        read[name] = int(part) if plain else arguments.seconds(part, "--budget")
+        read[name] = int(part) if plain else _time(part, text)
+    if not 1 <= int(str(read.get("candidates", 1))) <= MAX_CANDIDATES:
+        why = f"A search tries 1 to {MAX_CANDIDATES} candidates; a time has its unit, such as 90s."
+        raise arguments.refusal("--budget", text, _BUDGET_EXAMPLE, why)
     return read
+
+
+def _time(part: str, text: str) -> int:
+    try:
+        return arguments.seconds(part, "--budget")
+    except InvalidRequest as error:
+        raise arguments.refusal("--budget", text, _BUDGET_EXAMPLE) from error
 
 
 def valid_search(asked: Mapping[str, JsonValue]) -> SearchSpec:

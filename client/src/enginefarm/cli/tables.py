@@ -9,6 +9,7 @@ from enginefarm.cli.figures import size, tensor
 from enginefarm.cli.grid import NONE, Column, Digest, Grid, short
 from enginefarm.counted import counted
 from enginefarm.plan_views import PlannedJob, PlanView
+from enginefarm.state import Stage
 from enginefarm.trust_views import TrustKey
 from enginefarm.views import (
     BuildPage,
@@ -52,7 +53,7 @@ def plan_table(plan: PlanView) -> Grid:
             where = job.source or ", ".join(job.nodes) or job.queue or NONE
             row = (str(target.target), target.backend_version or NONE, job.step, job.outcome)
             grid.add(*row, where, _why(job))
-        if not target.measured:
+        if not target.measured and not any(job.stage is Stage.BENCHMARK for job in target.jobs):
             reason = target.reason or ""
             grid.add(str(target.target), "", "benchmark", "not measured", "", reason)
     return grid

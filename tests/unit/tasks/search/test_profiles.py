@@ -106,3 +106,16 @@ def test_it_says_from_the_beginning_where_all_are_measured_and_what_is_chance() 
     assert "under the profiles each, wide; all are measured at x 2x4" in said
     assert "onnxruntime builds one engine for all profiles" in said
     assert "profiles" not in " ".join(notes(spec(), [], reason=None))
+
+
+@pytest.mark.parametrize(
+    ("profile", "said"),
+    [
+        ({"y": USUAL["x"]}, "It names y, and the build's own profile x."),
+        (ONE, "x is [2, 4], the profile allows [1, 4] to"),
+    ],
+)
+def test_what_of_a_profile_does_not_fit_is_named(profile: Any, said: str) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidRequest) as refused:
+        check_alternatives(with_profiles({"one": [profile]}, usual=[USUAL]))
+    assert said in refused.value.why
