@@ -207,7 +207,7 @@ def _require_sku(parts: Parts, sku: str) -> None:
             "the same for every SKU of an architecture.",
             fix=f"Write {plain}.",
         )
-    if sku != sku_of(sku) or len(sku) > _LONGEST_SKU:
+    if not sku or sku != sku_of(sku) or len(sku) > _LONGEST_SKU:
         raise InvalidRequest(
             f"{sku[:40]!r} is not the name of a SKU.",
             code="sku_refused",
