@@ -9,9 +9,10 @@ import structlog
 from enginefarm.errors import JobFailed
 from enginefarm.state import BuildState, JobState, Stage
 from enginefarm.target import Target
-from storage import attempts, blobs, builds, jobs, nodes
+from storage import attempts, blobs, builds, catalogue, jobs, nodes
 from storage.database import Session
-from storage.models import Attempt, Build, Job
+from storage.models import Attempt, Build, Job, Model
+from tasks.as_asked import check_as_asked
 from tasks.comparing.facts import check_compared
 from tasks.comparing.recipe import is_comparison
 from tasks.conclude import conclude
@@ -44,7 +45,8 @@ def settle(farm: Farm, job_id: str) -> None:
         attempt = attempts.find(session, job_id, job.attempt)
         if attempt is None:
             return
-    bad = _verify(farm, job, attempt)
+        model = catalogue.get_model(session, tenant_id, job.build.model_digest)
+    bad = _verify(farm, job, attempt, model)
     reach("settle.proved")
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
@@ -64,7 +66,7 @@ def settle(farm: Farm, job_id: str) -> None:
     clear(farm, attempt)
 
 
-def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
+def _verify(farm: Farm, job: Job, attempt: Attempt, model: Model) -> JobFailed | None:
     """Return what is wrong with an uploaded job, if anything is."""
     result = job.result or {}
     try:
@@ -74,6 +76,8 @@ def _verify(farm: Farm, job: Job, attempt: Attempt) -> JobFailed | None:
             check_compared(Target.parse(job.target), result, job.sku)
         else:
             check_result(Stage(job.stage), Target.parse(job.target), result, job.sku)
+        facts = result.get("facts") or {}
+        check_as_asked(Stage(job.stage), job.recipe or {}, facts, model.interface)
     except JobFailed as error:
         return error
     return None

@@ -14,6 +14,7 @@ from enginefarm.search import (
     require_one_target,
     with_precision,
 )
+from enginefarm.spec import MAX_GATES
 from storage import builds, catalogue, searches
 from storage.database import Session, now
 from storage.ids import new_id
@@ -142,8 +143,8 @@ def check_search(spec: SearchSpec) -> None:
 
     Raises:
         InvalidRequest: several targets, a precision of the build's own, a check, a requirement
-            that names another artifact or target, a profile that cannot be tried, or nothing to
-            try.
+            that names another artifact or target, too many gates, a profile that cannot be tried,
+            or nothing to try.
     """
     build = spec.build
     require_no_comparison(build)
@@ -161,12 +162,24 @@ def check_search(spec: SearchSpec) -> None:
                 f"A requirement on {gate.metric} names an artifact or another target.",
                 "Give it a bound of its own: at_least or at_most.",
             )
+    _require_few_gates(spec)
     check_alternatives(spec)
     if not kinds_of(spec):
         raise _refusal(
             "search_empty",
             "There is nothing to search: no precision can be tried on the target.",
             "Give calibration data for int8, or another target.",
+        )
+
+
+def _require_few_gates(spec: SearchSpec) -> None:
+    """Refuse more gates than a candidate's build may have: its own, and what is required."""
+    asked = [*spec.build.gates, *requirements(spec)]
+    if len(asked) > MAX_GATES:
+        raise _refusal(
+            "search_gates",
+            f"A candidate would have {len(asked)} gates, and a build has at most {MAX_GATES}.",
+            "Leave out gates of the build, or requirements: each candidate must meet both.",
         )
 
 

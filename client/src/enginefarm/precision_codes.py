@@ -39,6 +39,7 @@ PRECISION_CODES: Final[dict[str, str]] = {
     "quantization_bias": "The bias of a layer is quantized to int32.",
     "quantization_scale_invalid": "A quantization scale is zero, negative or not a number.",
     "search_empty": "There is no precision that a search could try on its target.",
+    "search_gates": "The candidates of a search would have more gates than a build may have.",
     "search_precision": "The build of a search asks for a precision or a check of its own.",
     "search_profile": "A profile that a search may try cannot be tried.",
     "search_requirement": "What a search requires names another artifact or another target.",

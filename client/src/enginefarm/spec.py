@@ -42,6 +42,9 @@ LabelValue = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-
 Dim = Annotated[Whole, Field(ge=0, le=2**31 - 1)]
 
 
+MAX_GATES = 32
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -205,7 +208,7 @@ class BuildSpec(_Strict):
     )
     options: StageOptions = StageOptions()
     precision: Precision = Precision()
-    gates: Annotated[list[Gate], Field(max_length=32)] = []
+    gates: Annotated[list[Gate], Field(max_length=MAX_GATES)] = []
     evaluation: Digest | None = Field(
         default=None, description="A dataset; absent: seeded synthetic inputs, and reports say so."
     )

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from pydantic import TypeAdapter
+
+from enginefarm.profile import measured_at
+from enginefarm.spec import Profile
 from enginefarm.state import Stage
 
 VERSION = "1.2.3"
+_PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 
 
 def repair_facts(*, changed: bool) -> dict[str, Any]:
@@ -72,6 +78,21 @@ def compared_facts(speedup: float, *tainted: str) -> dict[str, Any]:
         "trust": {"exclusive": None, "exclusive_proof": "by the test", "tainted": list(tainted)},
     }
     return {"compared": [row], "data": "synthetic, seed 0", "threads": 1, "versions": {}}
+
+
+def at_each(recipe: Mapping[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts of one shape as a node tells them of every place that a recipe asks for."""
+    profiles = _PROFILES.validate_python(recipe.get("profiles") or [])
+    places = measured_at(profiles, (recipe.get("options") or {}).get("shapes") or [])
+    if not places:
+        return facts
+    shapes = [{name: row.opt for name, row in place.items()} for place in places]
+    many = {
+        what: [facts[what][0] | {"shapes": each} for each in shapes]
+        for what in ("latency", "comparison", "compared")
+        if facts.get(what)
+    }
+    return facts | many
 
 
 def _flat(ms: float) -> dict[str, Any]:

@@ -199,6 +199,7 @@ def test_what_could_never_be_is_refused_before_anything_is_tried(
         ({"targets": ["onnxruntime@cpu", GPU]}, "search_target"),
         ({"precision": {"kind": "fp16"}}, "search_precision"),
         ({"until": "check"}, "search_precision"),
+        ({"gates": [{"metric": "cosine", "at_least": n / 100} for n in range(32)]}, "search_gates"),
     ],
 )
 def test_a_build_that_leaves_nothing_to_search_is_refused(

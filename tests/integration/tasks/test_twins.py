@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from enginefarm.errors import Failure
 from enginefarm.manifest import LABELS, VERDICT, read_manifest
 from enginefarm.precision import PrecisionKind
 from enginefarm.report import BuildReport
@@ -210,3 +211,29 @@ def test_an_engine_of_nan_does_not_go_out_unless_the_build_says_so(
     out = whole(scene, node, options={"benchmark": {"not_finite": "publish"}})
     assert scene.job(out, Stage.BENCHMARK).cached_from is not None
     assert made(scene, out).state is ArtifactState.PUBLISHED
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"comparison": [paired_facts(1.0, [])["comparison"][0] | {"ratios": [1.7e308] * 15}]},
+        {"accuracy": accuracy(0.9999) | {"outputs": []}},
+        {"latency": []},
+    ],
+)
+def test_what_cannot_be_or_is_not_all_that_was_asked_is_the_nodes_fault_and_is_not_kept(
+    scene: Scene, node: FakeNode, lie: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = paired_facts(1.5, []) | lie
+    monkeypatch.setattr(node, "beside", lambda work: told if "twin" in work.recipe else {})
+    build_id = scene.submit(**int8(scene))
+    scene.run(node, build_id)
+    job = scene.job(build_id, Stage.BENCHMARK)
+    assert job.state is JobState.QUEUED, "it is tried again"
+    failed = Failure.model_validate(scene.attempts(job)[0].failure)
+    assert (failed.code, failed.blame) == ("result_invalid", Blame.NODE)
+    monkeypatch.undo()
+    scene.hurry(build_id)
+    scene.run(node, build_id)
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED

@@ -169,3 +169,9 @@ def test_a_target_says_which_gpus_its_engine_is_for(
         return runs_on(target.archs, target.sku, target.portability, arch, sku)
 
     assert [gpu for gpu in fits + misfits if is_for(gpu)] == fits
+
+
+def test_an_object_with_an_empty_sku_is_no_second_spelling_of_the_plain_target() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        Target.model_validate({"backend": "onnxruntime", "arch": "sm_89", "sku": ""})
+    assert refused.value.code == "sku_refused"
