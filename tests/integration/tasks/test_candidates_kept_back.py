@@ -179,3 +179,18 @@ def test_none_is_chosen_that_gives_nan_whatever_is_required(
     chosen = next(each for each in searching.candidates() if each.number == row.chosen)
     assert chosen.precision["kind"] == "as-is"
     assert out(scene) == [Outcome.model_validate(chosen.outcome).artifact]
+
+
+def test_a_candidate_that_is_no_faster_says_so_beside_its_search(scene: Scene) -> None:
+    node = Answering(scene.farm, "node-a", needed=0, speedup=0.9)
+    searching = Searching.begun(scene, prefer="latency", space={"kinds": ["fp16"]})
+    row = searching.run(node)
+    assert row.chosen == 1
+    assert (
+        "No other may go out: candidate 2 meets them, and is slower than its twin." in row.verdict
+    )
+    told = Outcome.model_validate(searching.candidates()[1].outcome)
+    assert (told.met, told.held_back) == (False, "slower than its twin")
+    assert told.engine is not None
+    said = kept_back(scene, searching, made(scene)[build_of(searching, "fp16")])
+    assert said == f"slower than its twin; a candidate of search {searching.id}, not chosen"
