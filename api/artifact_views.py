@@ -10,6 +10,7 @@ from enginefarm.state import ArtifactState
 from enginefarm.target import Target
 from enginefarm.views import ArtifactView, FileView
 from storage import models as rows
+from tasks import quarantine
 
 
 def artifact(
@@ -21,6 +22,7 @@ def artifact(
     """
     manifest = read_manifest(row.manifest)
     config = manifest.config
+    report = BuildReport.model_validate(row.report) if row.report else None
     files = [
         FileView(name=file.name, digest=file.digest, size=file.size, media_type=file.media_type)
         for file in manifest.layers
@@ -37,16 +39,22 @@ def artifact(
         build=row.build_id,
         size=row.size,
         files=files,
-        report=BuildReport.model_validate(row.report) if row.report else None,
+        report=report,
         created_at=row.created_at,
         lost=[file.name for file in files if file.digest in lost],
         engine_expired_at=row.engine_expired_at,
-        kept_back=None if search is None else _kept_back(row, search),
+        kept_back=_kept_back(row, report, search),
     )
 
 
-def _kept_back(row: rows.Artifact, search: rows.Search) -> str | None:
+def _kept_back(
+    row: rows.Artifact, report: BuildReport | None, search: rows.Search | None
+) -> str | None:
+    """Say all that keeps a quarantined artifact back: its verdict and gates, and its search."""
     if row.state is not ArtifactState.QUARANTINED:
         return None
-    said = "not chosen" if search.state.terminal else "which is not over"
-    return f"a candidate of search {search.id}, {said}"
+    said = [] if report is None else quarantine.kept_back(report)
+    if search is not None:
+        how = "not chosen" if search.state.terminal else "which is not over"
+        said.append(f"a candidate of search {search.id}, {how}")
+    return "; ".join(said) or None

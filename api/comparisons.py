@@ -22,9 +22,9 @@ from enginefarm.state import BuildKind, Scope
 from storage import artifacts, builds, jobs, overview
 from storage.database import Session
 from storage.models import Build, Job
-from tasks.comparing.begin import build_for
+from tasks.comparing.ask import ask as begin
 from tasks.fault_points import reach
-from tasks.submit import Requester, submit
+from tasks.submit import Requester
 
 router = APIRouter(prefix="/v1/comparisons", tags=["builds"])
 Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
@@ -78,9 +78,8 @@ def ask(
 ) -> ComparisonView:
     """Measure two artifacts in turns on one device, and say which of them is faster."""
     with entrance.transaction() as (session, caller):
-        build = build_for(session, caller.tenant_id, spec, idempotency_key)
         requester = Requester(caller.tenant_id, caller.key_id, idempotency_key)
-        accepted = submit(session, entrance.farm.policy, requester, build)
+        accepted = begin(session, entrance.farm.policy, requester, spec)
         response.status_code = 200 if accepted.existed else 201
         response.headers["Location"] = f"/v1/comparisons/{accepted.build.id}"
         view = _view(accepted.build, list(accepted.jobs))

@@ -9,6 +9,8 @@ from storage.models import Artifact, Build, Job
 
 _OVER_THE_MODEL = frozenset({"child_crashed", "out_of_memory", "silent_limit"})
 """What a node is blamed for, and a model may well bring about on each."""
+_OF_THE_DATA = "calibration_"
+"""How codes begin that refuse the calibration data: other data may well do."""
 
 
 def verdict_of(
@@ -19,8 +21,8 @@ def verdict_of(
     The report of the artifact has it, and says there if it was the twin that could not be built or
     run. Where there is no artifact, since a stage of the engine itself found that the precision
     cannot be had or run, it is infeasible. ``failed`` is that stage, never one of the twin. A fault
-    of nodes says nothing of the precision, unless every node that tried went down over it; what is
-    the farm's own fault is no verdict.
+    of nodes says nothing of the precision, unless every node that tried went down over it; nor does
+    data that is refused; what is the farm's own fault is no verdict.
     """
     if made is not None:
         told = (made.report or {}).get("precision_verdict") or {}
@@ -35,4 +37,6 @@ def verdict_of(
     said = f"{failed.stage} failed: {failure.get('message')} [{failure.get('code')}]"
     if failure.get("blame") == Blame.NODE and failure.get("code") not in _OVER_THE_MODEL:
         return None, f"not known, by the fault of the nodes that tried: {said}"
+    if str(failure.get("code")).startswith(_OF_THE_DATA):
+        return None, f"not known, by the calibration data: {said}"
     return PrecisionVerdict.INFEASIBLE, said

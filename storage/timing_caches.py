@@ -67,8 +67,8 @@ def given(session: Session, cache: TimingCache) -> TimingSnapshot | None:
 def note_use(
     session: Session, cache: TimingCache, job_id: str, attempt: int, was: TimingSnapshot | None
 ) -> None:
-    """Remember which snapshot an attempt was given: its engine's provenance names it."""
-    session.add(
+    """Remember which snapshot an attempt was given last: its engine's provenance names it."""
+    session.merge(
         TimingUse(
             job_id=job_id,
             attempt=attempt,
@@ -137,7 +137,11 @@ def count(session: Session, use: TimingUse, hits: int | None) -> None:
 
 
 def quarantine(session: Session, cache: TimingCache, snapshot: TimingSnapshot, why: str) -> None:
-    """Let nobody have a snapshot any more; the newest of the others takes its place."""
+    """Let nobody have a snapshot any more; the newest of the others takes its place.
+
+    To be looked into, the newest quarantined ones stay, as many as of those that are given out;
+    of older ones it is known only that nobody may offer them again.
+    """
     snapshot.state, snapshot.why = QUARANTINED, why
     session.flush()
     newest = session.scalar(
@@ -145,6 +149,7 @@ def quarantine(session: Session, cache: TimingCache, snapshot: TimingSnapshot, w
     )
     pinned = None if cache.pinned == snapshot.generation else cache.pinned
     _moved(session, cache, cache.generation, current=newest, pinned=pinned)
+    _remove(session, cache, _in_state(session, cache, QUARANTINED)[MOST_KEPT:])
 
 
 def pin(session: Session, cache: TimingCache, generation: int | None) -> None:
@@ -161,8 +166,12 @@ def drop(session: Session, cache: TimingCache) -> None:
 
 
 def _forget_oldest(session: Session, cache: TimingCache) -> None:
-    kept = [row for row in snapshots(session, cache) if row.state == KEPT]
+    kept = _in_state(session, cache, KEPT)
     _remove(session, cache, [row for row in kept[MOST_KEPT:] if row.generation != cache.pinned])
+
+
+def _in_state(session: Session, cache: TimingCache, state: str) -> list[TimingSnapshot]:
+    return [row for row in snapshots(session, cache) if row.state == state]
 
 
 def _remove(session: Session, cache: TimingCache, rows: Sequence[TimingSnapshot]) -> None:

@@ -16,6 +16,7 @@ from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
 from tasks import lease, timing_caches
+from tasks.comparing import revoked
 from tasks.comparing.recipe import is_comparison
 from tasks.farm import Farm
 from tasks.fault_points import reach
@@ -33,6 +34,13 @@ _log = structlog.get_logger()
 
 def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
     """Give a queued attempt to the node that asks first."""
+    reply = _claim(farm, node_id, message)
+    if reply.declined == revoked.REVOKED:
+        revoked.end(farm, message.job_id)
+    return reply
+
+
+def _claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
     with farm.database.transaction() as session:
         node = nodes.get(session, node_id)
         if node is None:
@@ -41,14 +49,21 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
         if found is None:
             return ClaimReply(assignment=None, declined="gone")
         build, job = found
+        token = lease.token_of(message.claim_id, job.id, message.attempt)
+        if lease.holds(job, node_id, message.attempt, token) and _again(session, farm, job):
+            _log.info("claim_answered_again", job=job.id, node=node.name)
+            return ClaimReply(assignment=_assignment(session, farm, node, build, job, token))
         if job.state is not JobState.QUEUED or job.attempt != message.attempt:
             return ClaimReply(assignment=None, declined=str(job.state))
+        if is_comparison(job.recipe) and revoked.why_not(session, build) is not None:
+            return ClaimReply(assignment=None, declined=revoked.REVOKED)
         unfit = _unfit(session, node, job)
         if unfit is not None:
             outbox.add(session, job, now() + timedelta(seconds=farm.policy.decline_pause_s))
             _log.info("claim_declined", job=job.id, node=node.name, why=unfit)
             return ClaimReply(assignment=None, declined=unfit)
-        assignment = _assign(session, farm, node, build, job)
+        _start(session, farm, node, job, token)
+        assignment = _assignment(session, farm, node, build, job, token)
         session.flush()
         reach("claim.written")
     reach("claim.committed")
@@ -56,9 +71,9 @@ def claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
     return ClaimReply(assignment=assignment)
 
 
-def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) -> Assignment:
-    """Start the attempt under a lease of its own; the token leaves the farm only in the answer."""
-    token, kept = lease.new_token()
+def _start(session: Session, farm: Farm, node: Node, job: Job, token: str) -> None:
+    """Start the attempt under a lease of its own."""
+    kept = lease.hashed(token)
     move(
         session,
         job,
@@ -70,6 +85,23 @@ def _assign(session: Session, farm: Farm, node: Node, build: Build, job: Job) ->
         beat_at=now(),
     )
     attempts.start(session, job, node.id, kept)
+
+
+def _again(session: Session, farm: Farm, job: Job) -> bool:
+    """Begin the lease anew for a claim whose answer was not heard; no longer than a lease."""
+    attempt = attempts.find(session, job.id, job.attempt)
+    if attempt is None or attempt.started_at < now() - timedelta(seconds=farm.policy.lease_s):
+        return False
+    # Of the time before it, the node knows nothing: what it says to run has not this job yet.
+    job.started_at = job.beat_at = now()
+    job.lease_until = lease.until(farm.policy.lease_s)
+    return True
+
+
+def _assignment(
+    session: Session, farm: Farm, node: Node, build: Build, job: Job, token: str
+) -> Assignment:
+    """Return what a node needs for an attempt; the token leaves the farm only in this answer."""
     return Assignment(
         job_id=job.id,
         attempt=job.attempt,

@@ -80,7 +80,7 @@ def _settle_follower(session: Session, follower: Job, leader: Job) -> set[str]:
             note=None,
         )
         return conclude(session, build, follower)
-    if leader.state is JobState.FAILED and not _by_its_own_limits(leader):
+    if leader.state is JobState.FAILED and not _of_its_own_build(leader):
         failure = leader.failure or no_reason().model_dump(mode="json")
         move(session, follower, JobState.FAILED, failure=failure, note=f"as in {leader.build_id}")
         return conclude(session, build, follower)
@@ -92,9 +92,13 @@ def _settle_follower(session: Session, follower: Job, leader: Job) -> set[str]:
     return {build.id}
 
 
-def _by_its_own_limits(leader: Job) -> bool:
-    """Tell whether a job failed by clocks that its own build set: they bind no other build."""
-    return (leader.failure or {}).get("code") in {"running_limit", "silent_limit"}
+def _of_its_own_build(leader: Job) -> bool:
+    """Tell whether a job failed by what its own build has set or named: it binds no other.
+
+    Clocks are such; and artifacts, of which others may name another with the same engine.
+    """
+    own = {"comparison_revoked", "running_limit", "silent_limit"}
+    return (leader.failure or {}).get("code") in own
 
 
 def no_reason() -> Failure:

@@ -27,8 +27,8 @@ from tasks.routing import needs_node_alone, serves
 from tasks.schedule import Announced, Seat, Share, Spent, Use, Wish, choose
 
 _log = structlog.get_logger()
-_Asked = tuple[str, str, str | None, str | None]
-"""Of a job: its stage, target, version and SKU."""
+_Asked = tuple[str, str, str | None, str | None, bool]
+"""Of a job: its stage, target, version, SKU, and whether it is of a comparison."""
 
 
 def dispatch(farm: Farm, app: Celery) -> int:
@@ -98,19 +98,22 @@ class _Able:
         self._known: dict[_Asked, frozenset[str] | None] = {}
 
     def of(self, row: Row[Any]) -> frozenset[str] | None:
-        asked = (row.stage, row.target, row.version, row.sku)
+        asked = (row.stage, row.target, row.version, row.sku, row.compares)
         if asked not in self._known:
-            self._known[asked] = self._find(*asked)
+            self._known[asked] = self._find(asked)
         return self._known[asked]
 
-    def _find(
-        self, stage: str, text: str, version: str | None, sku: str | None
-    ) -> frozenset[str] | None:
+    def _find(self, asked: _Asked) -> frozenset[str] | None:
+        stage, text, version, sku, compares = asked
         target = Target.parse(text)
-        if not (target.refined or sku) or stage in PRECISION_STAGES:
+        if not (target.refined or sku or compares) or stage in PRECISION_STAGES:
             return None
-        asked = (Stage(stage), target, version, None, sku)
-        return frozenset(id_ for id_, told in self._nodes.items() if serves(told, *asked))
+        return frozenset(
+            id_
+            for id_, told in self._nodes.items()
+            if (told.compares or not compares)
+            and serves(told, Stage(stage), target, version, None, sku)
+        )
 
 
 def _seats(session: Session) -> list[Seat]:

@@ -13,10 +13,11 @@ from storage.database import now
 from storage.models import Attempt, Job
 
 
-def new_token() -> tuple[str, bytes]:
-    """Return a token and what is kept of it."""
-    token = secrets.token_urlsafe(32)
-    return token, hashed(token)
+def token_of(claim_id: str | None, job_id: str, attempt: int) -> str:
+    """Return the token for a claim: the same for whoever repeats it, else one never seen before."""
+    if claim_id is None:
+        return secrets.token_urlsafe(32)
+    return hashlib.sha256(f"lease {claim_id} {job_id} {attempt}".encode()).hexdigest()
 
 
 def hashed(token: str) -> bytes:
@@ -35,18 +36,19 @@ def speaks_for(row: Job | Attempt, node_id: str, token: str) -> bool:
     return same and row.node_id == node_id
 
 
+def holds(job: Job, node_id: str, attempt: int, token: str) -> bool:
+    """Tell whether a node has the lease of the attempt that runs."""
+    current = job.state is JobState.RUNNING and job.attempt == attempt
+    return current and speaks_for(job, node_id, token)
+
+
 def require(job: Job | None, node_id: str, attempt: int, token: str) -> Job:
     """Return the job if the node holds its lease.
 
     Raises:
         LeaseLost: it never did, or the job has been given to another since (``lease_lost``).
     """
-    if (
-        job is None
-        or job.state is not JobState.RUNNING
-        or job.attempt != attempt
-        or not speaks_for(job, node_id, token)
-    ):
+    if job is None or not holds(job, node_id, attempt, token):
         raise LeaseLost(
             "This attempt is no longer yours.",
             why="Its lease ended and the job was given to another, or was cancelled.",

@@ -46,6 +46,8 @@ AttemptNumber = Annotated[Whole, Field(ge=0, lt=1 << 31)]
 """The number of an attempt, as the database keeps it."""
 Token = Annotated[str, StringConstraints(max_length=200)]
 """The token of a lease, as the farm gave it; a bound also refuses what is no text."""
+ClaimId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{40,100}$")]
+"""Random, and known to one process of a node and to the farm only."""
 MOST_FILES = 4096  # in one message; a model may have a quarter of it
 
 
@@ -127,10 +129,15 @@ class JobLimits(_Reply):
 
 
 class ClaimRequest(_StoredMessage):
-    """A node rings back."""
+    """A node rings back.
+
+    ``claim_id`` is made anew for each ring that is heard, and is the same however often its answer
+    is asked for: who repeats it is given the lease that it was given. Absent: nobody is.
+    """
 
     job_id: str
     attempt: Whole
+    claim_id: ClaimId | None = None
 
 
 class MeasuredPeak(_Reply):

@@ -131,7 +131,8 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         twin = {Stage(row.stage): row for row in twin_jobs(its_jobs)}
         skus = sku_jobs(its_jobs)
         model = catalogue.get_model(session, build.tenant_id, build.model_digest)
-        compiled = stages.get(Stage.COMPILE) or stages[Stage.BENCHMARK]
+        # A comparison has no compile, and its one benchmark may be on a SKU that is named.
+        compiled = stages.get(Stage.COMPILE) or (stages.get(Stage.BENCHMARK) or skus[0])
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
         named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
         use = timing_caches.use_of(session, origin.id, origin.attempt)
@@ -143,7 +144,7 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
 def _make(farm: Farm, signer: StatementSigner, work: _Work) -> _Made:
     """Put together and sign what a publish job is for: an artifact, or a comparison of two."""
     if work.compared is not None:
-        return signed(signer, work.build, work.stages[Stage.BENCHMARK], work.compared)
+        return signed(signer, work.build, work.measured[0], work.compared)
     composed = compose(work.build, work.model, work.stages, work.named, work.twin, work.skus)
     bundle = _prepare(farm, signer, work, composed)
     return SignedArtifact(work.build, work.stages, composed, bundle, work.measured)

@@ -17,6 +17,10 @@ _MESSAGES = {
     PrecisionVerdict.REGRESSION: "In this precision the engine is less accurate than allowed.",
     PrecisionVerdict.SLOWER: "In this precision the engine is not faster than without it.",
 }
+_WORDS = {
+    PrecisionVerdict.REGRESSION: "less accurate than its twin may be",
+    PrecisionVerdict.SLOWER: "slower than its twin",
+}
 _FIXES = {
     PrecisionVerdict.REGRESSION: "Calibrate on more or better samples, exclude the nodes that lose"
     " most, or allow more loss: precision.min_cosine.",
@@ -38,6 +42,15 @@ def measures_again(report: BuildReport) -> bool:
     judged = [*report.gates, *(row for sku in skus for row in sku.gates)]
     gates = any(row.tainted for row in judged)
     return gates or any(row.trust is not None and row.trust.tainted for row in beside)
+
+
+def kept_back(report: BuildReport) -> list[str]:
+    """Return what keeps an artifact from going out, in a few words each: its verdict and gates."""
+    verdict = report.precision_verdict
+    slow = verdict is not None and verdict.held_back and verdict.verdict in _WORDS
+    said = [_WORDS[verdict.verdict]] if slow and verdict and verdict.verdict else []
+    gates = [f"missing the gate {row.gate}" for row in report.gates if not row.met]
+    return [*said, *gates]
 
 
 def held_back(report: BuildReport, artifact: str) -> Failure:

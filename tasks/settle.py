@@ -73,7 +73,7 @@ def _verify(farm: Farm, job: Job, attempt: Attempt, model: Model) -> JobFailed |
         files = [(row["digest"], row["size"], row["media_type"]) for row in result["outputs"]]
         prove(farm, attempt, files)
         if is_comparison(job.recipe):
-            check_compared(Target.parse(job.target), result)
+            check_compared(Target.parse(job.target), result, job.sku)
         else:
             check_result(Stage(job.stage), Target.parse(job.target), result, job.sku)
         facts = result.get("facts") or {}

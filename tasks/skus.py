@@ -12,19 +12,23 @@ from dataclasses import replace
 
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
-from enginefarm.sku import EVERY, sku_of
+from enginefarm.sku import EVERY, MOST_SKUS, is_sku, sku_of
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from tasks.plan import LiveNode, TargetPlan, able, waits_for_measure
 
 
-def skus_by_arch(nodes: Iterable[LiveNode]) -> dict[str, set[str]]:
-    """Return the SKUs of each GPU architecture that live nodes have."""
+def skus_by_arch(nodes: Iterable[LiveNode], *, well: bool = False) -> dict[str, set[str]]:
+    """Return the SKUs of each GPU architecture that live nodes have; ``well``: without a fault.
+
+    A device whose name gives none, or too long a one, is measured on wherever none is named.
+    """
     found: dict[str, set[str]] = {}
     for node in nodes:
         for row in node.description.devices:
-            if row.arch != "cpu":
-                found.setdefault(row.arch, set()).add(sku_of(row.name))
+            sku = sku_of(row.name)
+            if row.arch != "cpu" and is_sku(sku) and not (well and row.fault is not None):
+                found.setdefault(row.arch, set()).add(sku)
     return found
 
 
@@ -32,18 +36,21 @@ def resolved(spec: BuildSpec, nodes: Sequence[LiveNode]) -> BuildSpec:
     """Return a spec that names each SKU that it asks for.
 
     Raises:
-        InvalidRequest: ``measure_on_cpu``, ``unknown_sku``, ``sku_of_another_architecture``.
+        InvalidRequest: ``measure_on_cpu``, ``unknown_sku``, ``sku_of_another_architecture``,
+            ``too_many_skus``.
     """
     if not spec.measure_on:
         return spec
     wanted = [arch for row in spec.targets for arch in row.archs if arch != "cpu"]
     if not wanted:
         raise _no_gpu()
-    there = skus_by_arch(nodes)
+    there = skus_by_arch(nodes, well=spec.measure_on == [EVERY])
     fitting = sorted(set().union(*(there.get(arch, set()) for arch in wanted)))
     if spec.measure_on == [EVERY]:
         if not fitting:
             raise _unknown(EVERY, wanted, [])
+        if len(fitting) > MOST_SKUS:
+            raise _too_many(fitting)
         return spec.model_copy(update={"measure_on": fitting})
     for sku in spec.measure_on:
         if sku not in fitting:
@@ -101,10 +108,19 @@ def _unknown(sku: str, wanted: Sequence[str], fitting: Sequence[str]) -> Invalid
     return InvalidRequest(
         f"No live node has a GPU {sku}."
         if sku != EVERY
-        else f"No live node has a GPU of {archs} to measure on.",
+        else f"No live node has a GPU of {archs} that is well, to measure on.",
         code="unknown_sku",
         why=f"Of {archs} there are: {', '.join(fitting) or 'none'}.",
         fix=near,
+    )
+
+
+def _too_many(fitting: Sequence[str]) -> InvalidRequest:
+    return InvalidRequest(
+        f"Live nodes have {len(fitting)} SKUs to measure on.",
+        code="too_many_skus",
+        why=f"One build is measured on {MOST_SKUS} at most.",
+        fix=f"Name those that matter, of: {', '.join(fitting)}.",
     )
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginefarm.digest import canonical_json, digest_of
-from enginefarm.errors import Conflict
-from enginefarm.finding import Finding
+from enginefarm.errors import Conflict, InvalidRequest
+from enginefarm.finding import Finding, Severity
 from enginefarm.fixed import require_outputs, with_fixed
 from enginefarm.plan_views import PlanView
 from enginefarm.profile import check_profiles, measured_at
@@ -48,6 +48,8 @@ class Requester:
     tenant_id: str
     api_key_id: str | None = None
     idempotency_key: str | None = None
+    request_digest: str | None = None
+    """Of what was sent, where it was not the build itself."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,16 @@ def _of_calibration(
     return findings(feed, arrays or [], held_out, spec.precision.samples)
 
 
+def _refuse_data(known: Sequence[Finding] | None) -> None:
+    """Refuse calibration data that its stage is sure to refuse, before anything is prepared."""
+    for row in known or ():
+        if row.severity is Severity.ERROR:
+            why = ". ".join(each.rstrip(".") for each in (row.why, row.where) if each)
+            raise InvalidRequest(
+                row.message, code=row.code, why=f"{why}." if why else "", fix=row.fix
+            )
+
+
 def submit(
     session: Session,
     policy: Policy,
@@ -106,30 +118,44 @@ def submit(
     Nobody can watch a build before it is committed, so nobody is woken.
 
     Raises:
+        InvalidRequest: its calibration data is sure to be refused, with the finding's code.
         QuotaExceeded: the tenant has as many unfinished jobs as it may have.
     """
-    tenant_id, idempotency_key = requester.tenant_id, requester.idempotency_key
+    tenant_id = requester.tenant_id
     # Nothing is written before the end: then each kind of row goes out in one statement, and no
     # row is locked while this waits for its turn.
     with session.no_autoflush:
         builds.lock_tenant(session, tenant_id)
         body = spec.model_dump(mode="json")
-        request = digest_of(canonical_json(body))
-        if idempotency_key is not None:
-            known = builds.with_idempotency_key(session, tenant_id, idempotency_key)
-            if known is not None:
-                same = _same(known, request, idempotency_key)
-                return Accepted(same, jobs.of_build(session, tenant_id, same.id), existed=True)
+        request = requester.request_digest or digest_of(canonical_json(body))
+        known = accepted_before(session, requester, request)
+        if known is not None:
+            return known
         model = admit(session, tenant_id, spec)
+        _refuse_data(_of_calibration(session, tenant_id, spec, model))
         spec = resolved(spec, live_nodes(session)) if spec.measure_on else spec
         build = _new_build(tenant_id, spec, model)
-        build.idempotency_key, build.request_digest = idempotency_key, request
+        build.idempotency_key, build.request_digest = requester.idempotency_key, request
         build.api_key_id, build.search_id = requester.api_key_id, search_id
         made = _start_all(session, policy, build, model, spec)
         quotas.require_room_for_jobs(session, tenant_id, made)
     session.flush()
     reach("submit.written")
     return Accepted(build, made)
+
+
+def accepted_before(session: Session, requester: Requester, request: str) -> Accepted | None:
+    """Return the build that the idempotency key asked for before; the caller has the tenant's lock.
+
+    Raises:
+        Conflict: it asked for another.
+    """
+    tenant_id, key = requester.tenant_id, requester.idempotency_key
+    known = None if key is None else builds.with_idempotency_key(session, tenant_id, key)
+    if known is None or key is None:
+        return None
+    same = _same(known, request, key)
+    return Accepted(same, jobs.of_build(session, tenant_id, same.id), existed=True)
 
 
 def _new_build(tenant_id: str, spec: BuildSpec, model: Model) -> Build:

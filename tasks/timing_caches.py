@@ -124,7 +124,7 @@ def _merged(session: Session, farm: Farm, job: Job, message: TimingMerge) -> Tim
     cache = timing_caches.find(session, use.tenant_id, use.namespace)
     if cache is None:
         raise _unasked()
-    why = _not_wanted(session, cache, message)
+    why = _not_wanted(session, cache, job, message)
     if why is not None:
         now = _as_it_is(session, farm, cache)
         return TimingReply(taken=False, over=True, why=why, now=now)
@@ -137,14 +137,17 @@ def _merged(session: Session, farm: Farm, job: Job, message: TimingMerge) -> Tim
     return TimingReply(taken=taken, over=taken, why=why, now=_as_it_is(session, farm, cache))
 
 
-def _not_wanted(session: Session, cache: TimingCache, message: TimingMerge) -> str | None:
+def _not_wanted(session: Session, cache: TimingCache, job: Job, message: TimingMerge) -> str | None:
+    options = (job.recipe or {}).get("options") or {}
+    if options.get("timing_cache") == TimingReuse.REQUIRED:
+        return "a build that must time nothing offers nothing"
     if cache.pinned is not None:
         return "the namespace is pinned"
     if message.base < cache.floor:
         return "the namespace was dropped meanwhile"
     known = timing_caches.snapshots(session, cache)
     if any(
-        row.digest == message.digest and row.state == timing_caches.QUARANTINED for row in known
+        row.digest == message.digest and row.why and row.generation > cache.floor for row in known
     ):
         return "this very snapshot is quarantined"
     newest = timing_caches.given(session, cache)

@@ -8,6 +8,7 @@ A farm that answers, but without its bucket, is not waited for as long: there ma
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -83,8 +84,9 @@ class WorkerApi:
         return self._post("/beat", message, NodeBeatReply, 0)
 
     def claim(self, request: ClaimRequest, *, patience_s: float = 30) -> ClaimReply:
-        """Ask for a job."""
-        return self._post("/claims", request, ClaimReply, patience_s)
+        """Ask for a job; however often that takes, it is one claim, of this caller alone."""
+        mine = request.model_copy(update={"claim_id": secrets.token_urlsafe(32)})
+        return self._post("/claims", mine, ClaimReply, patience_s)
 
     def lease_beat(self, job_id: str, message: LeaseBeat) -> LeaseBeatReply:
         """Keep a lease; one try, since the next beat is another."""

@@ -10,16 +10,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, delete, func, select, tuple_
+from sqlalchemy import Row, Select, delete, func, or_, select, tuple_
 
 from enginefarm.errors import VerificationFailed
 from enginefarm.manifest import PAGE_TYPE, REPORT_TYPE, read_manifest
 from enginefarm.state import ArtifactState
-from storage import catalogue
+from storage import catalogue, jobs
 from storage.database import Session, now
 from storage.keeping import results
 from storage.keeping.released import makers, release
-from storage.models import Artifact, ArtifactFile
+from storage.models import Artifact, ArtifactFile, Build, Job
 from storage.retention import Rule, Thing
 
 _REPORTS = frozenset({REPORT_TYPE, PAGE_TYPE})
@@ -101,6 +101,14 @@ def with_engine() -> Select[*tuple[Any, ...]]:
     )
 
 
+def _comparing(session: Session, tenant_id: str, digest: str) -> Sequence[str]:
+    """Return the builds that are to run an artifact's engine beside another."""
+    sides = (Build.spec["compare", side].as_string() == digest for side in ("first", "second"))
+    query = select(Build.id).join(Job, Job.build_id == Build.id)
+    live = query.where(Job.tenant_id == tenant_id, Job.state.in_(jobs.LIVE), or_(*sides))
+    return session.scalars(live.distinct()).all()
+
+
 def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
     """Return an artifact as a rule wants it; one that cannot be read says so, and stays."""
     thing = Thing(
@@ -114,6 +122,7 @@ def thing_of(session: Session, rule: Rule, row: Row[*tuple[Any, ...]]) -> Thing:
         engines = _engines(row.manifest)
     except VerificationFailed as error:
         return replace(thing, unreadable=error.why)
-    made = [job for digest in engines for job in makers(session, digest, row.tenant_id)]
-    found = results.with_builds(session, thing, [job.build_id for job in made])
+    made = [job for engine in engines for job in makers(session, engine, row.tenant_id)]
+    users = [*(job.build_id for job in made), *_comparing(session, row.tenant_id, row.digest)]
+    found = results.with_builds(session, thing, users)
     return replace(found, size=sum(engines.values()))

@@ -38,6 +38,8 @@ def build_for(
         evaluation=first.spec.evaluation,
         synthetic=first.spec.synthetic,
         seed=first.spec.seed,
+        # What the backend builds is for no SKU, but it can be run on one.
+        measure_on=[asked.on] if asked.on is not None and target.sku is None else [],
         priority=asked.priority,
         labels=asked.labels,
         wait_for_node=asked.wait_for_node,

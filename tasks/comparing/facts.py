@@ -28,8 +28,8 @@ class ComparedFacts(BaseModel):
 _MACHINE: TypeAdapter[Machine | None] = TypeAdapter(Machine | None)
 
 
-def check_compared(target: Target, result: dict[str, Any]) -> None:
-    """Refuse a result that no verdict on a target could be based on.
+def check_compared(target: Target, result: dict[str, Any], sku: str | None = None) -> None:
+    """Refuse a result that no verdict on a target could be based on; ``sku`` was to be run on.
 
     Raises:
         JobFailed: the node's fault (code ``result_invalid``).
@@ -37,7 +37,7 @@ def check_compared(target: Target, result: dict[str, Any]) -> None:
     try:
         ComparedFacts.model_validate(result["facts"])
         machine = _MACHINE.validate_python(result["machine"])
-        require_place(machine, Stage.BENCHMARK, target)
+        require_place(machine, Stage.BENCHMARK, target, sku)
         if result["outputs"]:
             message = "files were uploaded"
             raise ValueError(message)

@@ -57,18 +57,25 @@ def _measured(
     engines: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
     again = {} if compare.again is None else {"again": compare.again}
-    return again | {
-        "backend_version": version,
-        "compare": {side: dict(engine) for side, engine in engines.items()},
-        "profiles": [
-            {name: shape.model_dump() for name, shape in profile.items()}
-            for profile in spec.profiles
-        ],
-        "evaluation": spec.evaluation,
-        "synthetic": {n: row.model_dump(exclude_none=True) for n, row in spec.synthetic.items()},
-        "seed": spec.seed,
-        "options": windows_of(spec.options.benchmark),
-    }
+    place = {"measure_on": list(spec.measure_on)} if spec.measure_on else {}
+    return (
+        again
+        | place
+        | {
+            "backend_version": version,
+            "compare": {side: dict(engine) for side, engine in engines.items()},
+            "profiles": [
+                {name: shape.model_dump() for name, shape in profile.items()}
+                for profile in spec.profiles
+            ],
+            "evaluation": spec.evaluation,
+            "synthetic": {
+                n: row.model_dump(exclude_none=True) for n, row in spec.synthetic.items()
+            },
+            "seed": spec.seed,
+            "options": windows_of(spec.options.benchmark),
+        }
+    )
 
 
 def windows_of(options: BenchmarkOptions) -> dict[str, Any]:

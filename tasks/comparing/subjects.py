@@ -15,7 +15,7 @@ from enginefarm.precision import PrecisionKind
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec, Profile
 from enginefarm.state import ArtifactState, Stage
-from enginefarm.target import Target
+from enginefarm.target import SKU_BACKENDS, Target
 from enginefarm.views import TensorView
 from storage import artifacts, builds, catalogue, jobs, lost
 from storage.database import Session
@@ -98,13 +98,7 @@ def read_pair(session: Session, tenant_id: str, first: str, second: str) -> Pair
 def _read(session: Session, tenant_id: str, digest: str) -> Subject:
     row = artifacts.get(session, tenant_id, digest)
     if row.state is ArtifactState.REVOKED:
-        raise InvalidRequest(
-            f"The artifact {digest} was revoked.",
-            code="comparison_revoked",
-            why="What was revoked is run nowhere any more.",
-            fix="Compare with an artifact that is published, or in quarantine.",
-            artifact=digest,
-        )
+        raise revoked(digest)
     engine = engine_file(row)
     if row.engine_expired_at is not None or engine.digest in set(
         lost.of_artifact(session, tenant_id, digest)
@@ -135,6 +129,8 @@ def _stages(session: Session, row: Artifact) -> dict[Stage, Job]:
 def run_for(pair: Pair, on: str | None = None) -> Target:
     """Return the target that both are run for: on that SKU, or on the one that either names.
 
+    Where no target of the backend has a SKU it is that of the architecture, whatever SKU is named.
+
     Raises:
         InvalidRequest: there is no such SKU of it (code ``sku_refused``), or one of them is for
             another (code ``comparison_target``).
@@ -142,6 +138,15 @@ def run_for(pair: Pair, on: str | None = None) -> Target:
     targets = [row.target for row in pair]
     built = next((target for target in targets if target.sku is not None), targets[0])
     if on is None:
+        return built
+    if built.arch == "cpu":
+        raise InvalidRequest(
+            f"An artifact for {built} is not run on a SKU that is named.",
+            code="sku_refused",
+            why="It runs on a processor.",
+            fix="Leave out --on, in a body on.",
+        )
+    if built.backend not in SKU_BACKENDS:
         return built
     if built.sku not in {None, on}:
         raise InvalidRequest(
@@ -232,6 +237,17 @@ def _takes(built: dict[str, Any], profile: Profile) -> bool:
             for low, dim, high in zip(built[name]["min"], row.opt, built[name]["max"], strict=True)
         )
         for name, row in profile.items()
+    )
+
+
+def revoked(digest: str) -> InvalidRequest:
+    """Return why an artifact that was revoked is not compared."""
+    return InvalidRequest(
+        f"The artifact {digest} was revoked.",
+        code="comparison_revoked",
+        why="What was revoked is run nowhere any more.",
+        fix="Compare with an artifact that is published, or in quarantine.",
+        artifact=digest,
     )
 
 

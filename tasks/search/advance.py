@@ -189,9 +189,11 @@ def _end(
     session: Session, row: Search, spec: SearchSpec, tried: Sequence[Candidate], why: str
 ) -> None:
     """Choose, and let out what is chosen; the others stay kept back."""
+    for candidate in tried:
+        built.drop_revoked(session, candidate)
     found = {each.number: read(each) for each in tried}
     outcomes = {n: each.outcome for n, each in found.items() if each.outcome is not None}
-    row.chosen = choice.choose(spec, outcomes)
+    row.chosen = choice.choose(spec, outcomes, found)
     row.verdict = words.verdict(spec, found, outcomes, why)
     engines = any(each.artifact for each in outcomes.values())
     unchosen = SearchState.UNMET if engines else SearchState.FAILED

@@ -15,6 +15,7 @@ from storage import artifacts, builds, jobs
 from storage.database import Session
 from storage.models import Build, Candidate
 from tasks.chains import telling
+from tasks.comparing.subjects import engine_file
 from tasks.search import outcome
 
 
@@ -38,7 +39,8 @@ def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
             return _gone(f"The report of {digest} is gone.")
         report = BuildReport.model_validate(made.report)
         fit = published.state is JobState.SUCCEEDED
-        return outcome.read(spec, report, digest, ArtifactState(made.state), fit=fit)
+        found = outcome.read(spec, report, digest, ArtifactState(made.state), fit=fit)
+        return found.model_copy(update={"engine": engine_file(made).digest})
     failure = next((row.failure for row in its_jobs if row.failure is not None), None)
     if failure is not None:
         return outcome.failed(Failure.model_validate(failure))
@@ -47,6 +49,20 @@ def outcome_of(session: Session, spec: SearchSpec, build: Build) -> Outcome:
 
 def _gone(said: str) -> Outcome:
     return outcome.failed(Failure(code="cancelled", blame=Blame.PERSON, message=said))
+
+
+def drop_revoked(session: Session, candidate: Candidate) -> None:
+    """Let a candidate whose artifact was revoked meanwhile be one that cannot be chosen."""
+    digest = (candidate.outcome or {}).get("artifact")
+    if digest is None:
+        return
+    made = artifacts.get(session, candidate.tenant_id, digest)
+    session.refresh(made, with_for_update=True)
+    if made.state is ArtifactState.REVOKED:
+        failure = Failure(
+            code="artifact_revoked", blame=Blame.PERSON, message=f"{digest} was revoked."
+        )
+        candidate.outcome = outcome.failed(failure).model_dump(mode="json")
 
 
 def let_out(session: Session, candidate: Candidate) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from enginefarm.report import GateVerdict
 from enginefarm.search import Prefer, SearchSpec
 from enginefarm.search_views import AccuracyOf, Outcome
+from enginefarm.verdict_report import MARGIN
+from tasks.search.tried import Tried
 
 Outcomes = Mapping[int, Outcome]
 _EXACT = 1.0
@@ -81,14 +84,39 @@ def contenders(spec: SearchSpec, outcomes: Outcomes) -> list[int]:
     return sorted(built, key=lambda n: (not built[n].met, *_order(by, built[n]), n))
 
 
-def choose(spec: SearchSpec, outcomes: Outcomes) -> int | None:
+def choose(spec: SearchSpec, outcomes: Outcomes, tried: Mapping[int, Tried]) -> int | None:
     """Return the number of the best candidate that meets the requirements, if any does.
 
-    Where latency decides, none is chosen whose latency is tainted.
+    Where latency decides, none is chosen whose latency is tainted. What another profile gains over
+    the build's own counts only if it is a gain: :func:`_gains_nothing`.
     """
     by = preferred(spec, outcomes)
     met = {n: row for n, row in able(outcomes).items() if not _undecided(by, row)}
+    plain = {
+        row.precision.model_dump_json(): outcomes[n]
+        for n, row in tried.items()
+        if row.profile is None and n in outcomes
+    }
+    for number in [n for n in met if tried[n].profile is not None]:
+        own = plain.get(tried[number].precision.model_dump_json())
+        if own is not None and _gains_nothing(by, met[number], own):
+            del met[number]
     return min(met, key=lambda number: (*_order(by, met[number]), number), default=None)
+
+
+def _gains_nothing(by: Prefer, other: Outcome, own: Outcome) -> bool:
+    """Tell whether a candidate under another profile is no better than under the build's own.
+
+    The same bytes are one engine, however often it was measured: what came of it under the build's
+    own profile holds, unless that was tainted. Of two engines the other has to be faster by what
+    matters to anybody.
+    """
+    if other.engine is not None and other.engine == own.engine:
+        return not own.tainted
+    mine, theirs = _COSTS[by](other), _COSTS[by](own)
+    if by is not Prefer.LATENCY or not own.met or mine is None or theirs is None:
+        return False
+    return mine > theirs * (1 - MARGIN)
 
 
 def _order(by: Prefer, row: Outcome) -> tuple[float, float]:
@@ -102,11 +130,24 @@ def _undecided(by: Prefer, row: Outcome) -> bool:
 
 
 def nearest(outcomes: Outcomes) -> int | None:
-    """Return the candidate that misses the fewest requirements; of these the most accurate."""
+    """Return the candidate that misses the fewest requirements; of these by how little it does.
+
+    Of two that miss by the same the more accurate is the nearer.
+    """
     built = {n: row for n, row in outcomes.items() if row.artifact is not None}
 
-    def order(number: int) -> tuple[int, float, int]:
+    def order(number: int) -> tuple[int, float, float, int]:
         row = built[number]
-        return sum(not each.met for each in row.verdicts), -(near(row) or -1.0), number
+        missed = [each for each in row.verdicts if not each.met]
+        return len(missed), sum(map(_far, missed)), -(near(row) or -1.0), number
 
     return min(built, key=order, default=None)
+
+
+def _far(missed: GateVerdict) -> float:
+    """Return how far a value is from its bound, for its size: metrics have different units."""
+    if missed.value is None:
+        return float("inf")
+    far = missed.missed_by or 0.0
+    # One of these two is the bound or beyond it, so that more is farther whichever it is.
+    return far / max(abs(missed.value - far), abs(missed.value + far), 1e-12)

@@ -19,6 +19,7 @@ from enginefarm.search import USUAL_REQUIREMENT, SearchSpec
 from enginefarm.search_views import AccuracyOf, Outcome
 from enginefarm.state import ArtifactState, Stage
 from tasks.gates import describe, judge
+from tasks.quarantine import kept_back
 from tasks.readings import LATENCIES, OF_METRIC, PER_OUTPUT, at_profiles
 from tasks.unserved import nobody_makes
 
@@ -94,6 +95,7 @@ def read(
         verdicts=[row for _, row in judged],
         set_aside=[describe(row) for row in aside],
         met=all(row.met for _, row in judged) and fit and right,
+        held_back=_held_back(report, judged),
         accurate=all(row.met for gate, row in judged if of_accuracy(gate)) and right,
         layers=[] if costs is None else [row.node for row in costs.layers],
         steps=[] if costs is None else costs.steps,
@@ -101,6 +103,13 @@ def read(
         artifact_state=state,
         reason=_EXACT if whose is AccuracyOf.ORIGINAL else report.reason,
     )
+
+
+def _held_back(report: BuildReport, judged: Sequence[tuple[Gate, GateVerdict]]) -> str | None:
+    """Say what keeps an artifact back besides what is required of it."""
+    known = {row.gate for _, row in judged}
+    others = [row for row in report.gates if row.gate not in known]
+    return ", ".join(kept_back(report.model_copy(update={"gates": others}))) or None
 
 
 def _judged(

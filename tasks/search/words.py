@@ -28,13 +28,13 @@ _NAMES = {
 
 def verdict(spec: SearchSpec, tried: Mapping[int, Tried], outcomes: Outcomes, why: str) -> str:
     """Return what a search that is over has found, in a few sentences."""
-    chosen = choose(spec, outcomes)
+    chosen = choose(spec, outcomes, tried)
     counts = f"{_counts(tried, outcomes, why)}{_tainted(outcomes)}"
     if not any(row.artifact for row in outcomes.values()):
         return f"No candidate became an engine. {counts}"
     if chosen is None and able(outcomes):
         met = _all(requirements(spec))
-        return f"None of those that meet {met} is chosen: latency decides. {counts}"
+        return f"None of those that meet {met} is chosen: {_undecided(spec, outcomes)}. {counts}"
     if chosen is None:
         return f"{_unmet(spec, tried, outcomes)} {counts}"
     by = _NAMES[preferred(spec, outcomes)]
@@ -44,6 +44,14 @@ def verdict(spec: SearchSpec, tried: Mapping[int, Tried], outcomes: Outcomes, wh
     if tried[chosen].precision.kind is PrecisionKind.AS_IS:
         said += f" {_no_better(tried, outcomes)}"
     return f"{said} {counts}"
+
+
+def _undecided(spec: SearchSpec, outcomes: Outcomes) -> str:
+    """Say why nothing is chosen of what meets the requirements."""
+    by_latency = preferred(spec, outcomes) is Prefer.LATENCY
+    if by_latency and all(row.tainted for row in able(outcomes).values()):
+        return "latency decides"
+    return "under the build's own profile the same engine may not go out"
 
 
 def _counts(tried: Mapping[int, Tried], outcomes: Outcomes, why: str) -> str:
@@ -82,6 +90,8 @@ def _no_better(tried: Mapping[int, Tried], outcomes: Outcomes) -> str:
     best = nearest(others)
     if best is None:
         return "No other became an engine."
+    if all(row.met for row in others[best].verdicts):
+        return f"No other may go out: candidate {best} meets them, and {_missed(others[best])}."
     return f"No other reaches it; the nearest was candidate {best}: {_missed(others[best])}."
 
 
@@ -92,6 +102,9 @@ def _unmet(spec: SearchSpec, tried: Mapping[int, Tried], outcomes: Outcomes) -> 
     if best is None:
         return f"{said} none became an engine."
     which = f"candidate {best} ({_named(tried[best])})"
+    if all(row.met for row in outcomes[best].verdicts) and not outcomes[best].met:
+        said = f"No candidate may go out: {which} meets {_all(asked)}, and"
+        return f"{said} {_missed(outcomes[best])}."
     return f"{said} the nearest was {which}: {_missed(outcomes[best])}."
 
 
@@ -104,14 +117,28 @@ def _missed(outcome: Outcome) -> str:
     if not missed and outcome.met and outcome.set_aside:
         return f"it was not held against {' and '.join(outcome.set_aside)}"
     if not missed:
-        return f"it meets them, but its artifact is {outcome.artifact_state}"
-    return "; ".join(f"{row.gate} is {_seen(row)}" for row in missed)
+        return f"is {outcome.held_back or outcome.artifact_state}"
+    return "; ".join(map(_seen, missed))
 
 
 def _seen(row: GateVerdict) -> str:
-    if row.value is not None:
-        return f"{row.value:.6g}" + (f" ({row.reason})" if row.tainted else "")
-    return f"not known ({row.reason})" if row.reason else "not known"
+    """Return what a gate has seen: ``its engine_bytes is 3,163,970, at most 1,000``."""
+    metric, _, bound = row.gate.partition(" ")
+    asked = bound.replace("<=", "at most").replace(">=", "at least")
+    if row.value is None:
+        said = f"not known ({row.reason})" if row.reason else "not known"
+        return f"its {metric} is {said}, {asked}"
+    doubt = f" ({row.reason})" if row.tainted else ""
+    return f"its {metric} is {_number(row)}{doubt}, {asked}"
+
+
+def _number(row: GateVerdict) -> str:
+    """Return a value, with as many digits as set it apart from its bound."""
+    value = row.value or 0.0
+    if value == round(value):
+        return f"{value:,.0f}"
+    digits = (f"{value:.{count}g}" for count in (6, 9, 12))
+    return next((text for text in digits if text not in row.gate.split()), repr(value))
 
 
 def _named(row: Tried) -> str:

@@ -43,14 +43,15 @@ class Place:
 
 
 def places(profiles: list[Profile | None], batches: list[int]) -> Iterator[Place]:
-    """Yield every profile at its opt, and after it each batch of the sweep.
+    """Yield every profile at its opt, and after it each other batch of the sweep.
 
     Raises:
         JobFailed: a profile does not allow such a batch (code ``batch_outside_profile``).
     """
     for profile in profiles:
         yield Place(profile)
-        yield from (Place(at_batch(profile, batch), swept=True) for batch in batches)
+        swept = (at_batch(profile, batch) for batch in dict.fromkeys(batches))
+        yield from (Place(each, swept=True) for each in swept if each != profile)
 
 
 def at_batch(profile: Profile | None, batch: int) -> Profile:

@@ -19,7 +19,7 @@ from enginefarm.upload_codes import UPLOAD_CODES
 _CODES: dict[str, str] = {
     "architectures_refused": "The target names architectures that no one file can be for.",
     "artifact_not_published": "The artifact is not published, and the key may only deploy.",
-    "artifact_quarantined": "The artifact missed a gate and may not be installed.",
+    "artifact_quarantined": "The artifact is kept back by a gate, its verdict or its search.",
     "artifact_revoked": "The artifact was revoked and may not be installed.",
     "artifact_unexpected": "The folder holds another artifact than the one that was asked for.",
     "attestation_missing": "Nobody has signed for this artifact.",

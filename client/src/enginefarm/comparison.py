@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, model_validator
 
 from enginefarm.digest import Digest
 from enginefarm.numbers import Whole
+from enginefarm.sku import Sku
 from enginefarm.spec import BenchmarkOptions, LabelKey, LabelValue, Limits
 from enginefarm.strict import Strict
+
+OF_SINGLE_ENGINES = ("batches", "streams", "cuda_graph")
+"""Options of a benchmark that a comparison refuses."""
+WHOLE_RUNS = "it measures whole runs at the build's profiles, no sweep and no graph"
 
 
 class ComparisonSpec(Strict):
@@ -25,7 +30,7 @@ class ComparisonSpec(Strict):
     first: Digest
     second: Digest
     options: BenchmarkOptions = BenchmarkOptions()
-    on: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = Field(
+    on: Sku | None = Field(
         default=None, description="The SKU to run both on, as l4; absent: any of the architecture."
     )
     again: bool = Field(default=False, description="Measure, whatever was measured before.")
@@ -40,8 +45,8 @@ class ComparisonSpec(Strict):
 
     @model_validator(mode="after")
     def _is_one_measurement(self) -> Self:
-        asked = self.options
-        if asked.batches or asked.streams or asked.cuda_graph:
-            message = "a comparison measures whole runs at the build's profiles: no sweep, no graph"
-            raise ValueError(message)
+        for name in OF_SINGLE_ENGINES:
+            if getattr(self.options, name):
+                message = f"a comparison has no options.{name}: {WHOLE_RUNS}"
+                raise ValueError(message)
         return self

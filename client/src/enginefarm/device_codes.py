@@ -12,5 +12,6 @@ DEVICE_CODES: dict[str, str] = {
     "runtime_cache_refused": "TensorRT-RTX does not take the runtime cache that it has just left.",
     "sku_not_measured": "No live node can measure the target on a SKU that is named.",
     "sku_of_another_architecture": "A SKU is of an architecture that the build has no target for.",
+    "too_many_skus": "Live nodes have more SKUs than one build is measured on.",
     "unknown_sku": "No live node has a GPU of that SKU.",
 }

@@ -56,11 +56,17 @@ class Outcome(BaseModel):
         description="Whether it meets all that can be judged, and nothing but the choice keeps its"
         " artifact back.",
     )
+    held_back: str | None = Field(
+        default=None,
+        description="What keeps its artifact back besides the requirements and the choice: the"
+        " verdict on its precision, or a gate of the build's own.",
+    )
     accurate: bool = Field(default=False, description="Whether it meets those on accuracy.")
     layers: list[str] = Field(default=[], description="Layers by what they cost, costliest first.")
     steps: list[KeptStep] = []
     artifact: Digest | None = None
     artifact_state: ArtifactState | None = None
+    engine: Digest | None = Field(default=None, description="Of the engine's bytes.")
     reason: str | None = None
     failure: Failure | None = None
     untried: bool = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enginefarm.precision import Precision, PrecisionKind
-from enginefarm.search_views import CandidateView, SearchView
+from enginefarm.search_views import CandidateView, Outcome, SearchView
 
 
 def precision_words(precision: Precision) -> str:
@@ -40,6 +40,15 @@ def state_words(search: SearchView, row: CandidateView) -> str | None:
     if told.met and row.number != search.chosen:
         return "not chosen" if search.state.terminal else "kept back"
     return None if told.artifact_state is None else str(told.artifact_state)
+
+
+def met_words(told: Outcome) -> str | None:
+    """Return whether a candidate meets all, and if not by its requirements, why not."""
+    if told.artifact is None:
+        return None
+    if told.met or told.held_back is None:
+        return "yes" if told.met else "no"
+    return f"no: {told.held_back}"
 
 
 def front_words(search: SearchView, row: CandidateView) -> str:

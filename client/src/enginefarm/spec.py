@@ -32,7 +32,7 @@ from enginefarm.gate import Metric as Metric  # noqa: PLC0414 - as above
 from enginefarm.gate import Unmeasured as Unmeasured  # noqa: PLC0414 - as above
 from enginefarm.numbers import Real, Whole
 from enginefarm.precision import Precision
-from enginefarm.sku import EVERY, Sku
+from enginefarm.sku import EVERY, MOST_SKUS, Sku
 from enginefarm.state import Stage
 from enginefarm.strict import Name as Name  # noqa: PLC0414 - as above
 from enginefarm.target import Target
@@ -216,7 +216,7 @@ class BuildSpec(_Strict):
         default=None, description="A measure of the answers by labels that lie in the dataset."
     )
     synthetic: dict[Name, SyntheticInput] = {}
-    measure_on: Annotated[list[Sku], Field(max_length=16)] = Field(
+    measure_on: Annotated[list[Sku], Field(max_length=MOST_SKUS)] = Field(
         default=[],
         description="Measure the one engine on each of these SKUs of its architecture; every: on "
         "all that live nodes have when the build is submitted. Empty: on any device that fits.",
@@ -254,7 +254,11 @@ class BuildSpec(_Strict):
     @field_validator("measure_on", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:  # noqa: ANN401 - pydantic hands over anything
-        return [value] if isinstance(value, str) else value
+        asked = [value] if isinstance(value, str) else value
+        if isinstance(asked, list) and any(each in {"all", "any", "*"} for each in asked):
+            message = f"for all SKUs write {EVERY}"
+            raise ValueError(message)
+        return asked
 
     @field_validator("measure_on")
     @classmethod

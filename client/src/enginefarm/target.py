@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, model_serializer, model_validator
 
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
-from enginefarm.sku import sku_of
+from enginefarm.sku import LONGEST_SKU, is_sku, sku_of
 from enginefarm.target_text import Parts, Portability, in_order, read_parts, takes_ampere_plus
 
 GPU_ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
@@ -40,7 +40,6 @@ PORTABLE_BACKENDS = frozenset({"tensorrt"})
 """Backends that can be told to build for other GPUs than the one they build on."""
 SET_BACKENDS = frozenset({"tensorrt-rtx"})
 """Backends whose engines can hold code for several architectures."""
-_LONGEST_SKU = 64
 
 
 class Target(BaseModel):
@@ -207,13 +206,13 @@ def _require_sku(parts: Parts, sku: str) -> None:
             "the same for every SKU of an architecture.",
             fix=f"Write {plain}.",
         )
-    if not sku or sku != sku_of(sku) or len(sku) > _LONGEST_SKU:
+    if not is_sku(sku):
         raise InvalidRequest(
             f"{sku[:40]!r} is not the name of a SKU.",
             code="sku_refused",
             why="It is the name that the driver gives, in small letters and digits joined by -, "
             "without the vendor.",
-            fix=f"Write {plain}:{sku_of(sku)[:_LONGEST_SKU].strip('-') or 'l4'}.",
+            fix=f"Write {plain}:{sku_of(sku)[:LONGEST_SKU].strip('-') or 'l4'}.",
         )
 
 

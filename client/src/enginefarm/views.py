@@ -262,7 +262,10 @@ class ArtifactView(View):
     engine_expired_at: datetime | None = Field(
         default=None, description="When a quarantined engine was removed, by the operator's rule."
     )
-    kept_back: str | None = Field(default=None, description="Why its search has not let it out.")
+    kept_back: str | None = Field(
+        default=None,
+        description="Why it is quarantined: its verdict, gates that it misses, or its search.",
+    )
 
 
 class EventView(View):

@@ -131,8 +131,8 @@ class FakeNode:
         ids = [work.job_id for work in running]
         return enrol.beat(self.farm, self.node_id, NodeBeat(draining=draining, running=ids))
 
-    def ask(self, job: Job) -> ClaimReply:
-        request = ClaimRequest(job_id=job.id, attempt=job.attempt)
+    def ask(self, job: Job, claim_id: str | None = None) -> ClaimReply:
+        request = ClaimRequest(job_id=job.id, attempt=job.attempt, claim_id=claim_id)
         return claim.claim(self.farm, self.node_id, request)
 
     def take(self, job: Job) -> Assignment:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from sqlalchemy import select
 
 from enginefarm.errors import Conflict, TooLarge
 from enginefarm.state import Blame, JobState, NodeState, Stage
-from storage.models import Node
+from storage.models import Attempt, Node
 from tasks import enrol
 from tasks.messages import Assignment, BackendDescription, Device, EnrolRequest, NodeBeat
 from tasks.reconciler import reconcile
 from tests.integration.tasks.fake_node import FakeNode, description
 from tests.integration.tasks.scene import Scene
 from workers.gpu.serving import without
+
+MINE = "one-process-of-the-node-" + "m" * 20
 
 
 def row_of(scene: Scene, node: FakeNode) -> Node:
@@ -65,6 +69,41 @@ def test_a_name_is_free_again_when_its_node_is_silent(scene: Scene, node: FakeNo
     scene.silence(node.node_id, scene.farm.policy.node_silent_s + 1)
 
     assert FakeNode(scene.farm, node.name).node_id == node.node_id
+
+
+def test_a_claim_whose_answer_was_lost_is_given_its_job_again_and_no_other_is(
+    scene: Scene, node: FakeNode
+) -> None:
+    build_id = scene.submit()
+    job, other = scene.job(build_id, Stage.REPAIR), FakeNode(scene.farm, "node-b")
+    first = node.ask(job, MINE).assignment
+    scene.age(job, "started_at", 3600)
+    assert other.ask(job, MINE).declined == "running"
+    assert node.ask(job, "another-process-of-the-node-" + "x" * 20).declined == "running"
+    assert node.ask(job).declined == "running"
+    again = node.ask(job, MINE).assignment
+    assert again is not None
+    assert first is not None
+    assert again.lease_token == first.lease_token
+    assert (again.job_id, again.attempt, again.inputs) == (job.id, job.attempt, first.inputs)
+
+    node.alive(running=[])  # the list was made before the answer came
+    reconcile(scene.farm)
+    assert node.tell(again, node.done(again)) is JobState.UPLOADED
+    scene.settle()
+    assert [row.state for row in scene.attempts(job)] == [JobState.SUCCEEDED]
+    assert node.ask(job, MINE).declined == "succeeded"
+
+
+def test_a_claim_is_not_given_its_job_again_when_a_lease_is_over(
+    scene: Scene, node: FakeNode
+) -> None:
+    job = scene.job(scene.submit(), Stage.REPAIR)
+    assert node.ask(job, MINE).assignment is not None
+    with scene.farm.database.transaction() as session:
+        attempt = session.get_one(Attempt, (job.id, job.attempt))
+        attempt.started_at -= timedelta(seconds=scene.farm.policy.lease_s + 1)
+    assert node.ask(job, MINE).declined == "running"
 
 
 def test_a_job_that_a_living_node_no_longer_has_is_tried_again(

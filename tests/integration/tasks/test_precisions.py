@@ -40,7 +40,9 @@ class OlderNode(FakeNode):
         return super().described().model_copy(update={"stages": stages})
 
 
-def dataset(scene: Scene, name: str, dtype: str = "float32", columns: int = 4) -> str:
+def dataset(
+    scene: Scene, name: str, dtype: str = "float32", columns: int = 4, samples: int = 64
+) -> str:
     data = f"{name} of {scene.tenant_id} {scene.model}".encode()
     scene.farm.objects.put_bytes(digest_of(data), data, "application/octet-stream")
     with scene.farm.database.transaction() as session:
@@ -53,8 +55,8 @@ def dataset(scene: Scene, name: str, dtype: str = "float32", columns: int = 4) -
             digest=digest_of(data),
             name=name,
             size=len(data),
-            samples=64,
-            arrays=[{"name": "x", "dtype": dtype, "shape": [64, columns]}],
+            samples=samples,
+            arrays=[{"name": "x", "dtype": dtype, "shape": [samples, columns]}],
         )
     return digest_of(data)
 
@@ -277,3 +279,15 @@ def test_a_dataset_that_a_build_calibrates_with_is_in_use(scene: Scene, node: Fa
         rows = kept_inputs.datasets(session, soon, None, 1000)
     used = {row.key[-1]: row.live for row in rows if row.tenant_id == scene.tenant_id}
     assert used[asked["precision"]["calibration"]] is True
+
+
+@pytest.mark.usefixtures("node")
+def test_data_that_its_stage_would_refuse_is_refused_before_anything_is_prepared(
+    scene: Scene,
+) -> None:
+    few = int8(scene, calibration=dataset(scene, "a few", samples=3))["precision"]
+    with pytest.raises(InvalidRequest) as refused:
+        scene.submit(precision=few)
+    assert refused.value.code == "calibration_too_few"
+    assert "3 samples" in str(refused.value)
+    assert scene.submit(precision=few, evaluation=dataset(scene, "held out"))

@@ -70,7 +70,7 @@ def test_a_no_is_an_honest_one(scene: Scene, node: Answering) -> None:
     row = Searching.begun(scene, require=[gate]).run(node)
     assert (row.state, row.chosen) == (SearchState.UNMET, None)
     assert "No candidate in the space reaches" in row.verdict
-    assert "latency_p99_ms <= 0.001 is 2" in row.verdict
+    assert "its latency_p99_ms is 2, at most 0.001" in row.verdict
 
 
 def test_what_candidates_share_is_built_once(scene: Scene, node: Answering) -> None:

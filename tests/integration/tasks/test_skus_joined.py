@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from enginefarm.comparison_report import ComparisonReport
+from enginefarm.errors import InvalidRequest
 from enginefarm.state import Blame, BuildState, JobState, Stage
 from storage.models import Job
 from tasks.cancel import cancel
 from tasks.farm import Farm
 from tasks.reconciler import reconcile
 from tests.integration.tasks.compared import artifact, asked
+from tests.integration.tasks.fake_node import backend
 from tests.integration.tasks.scene import Scene
 from tests.integration.tasks.sku_nodes import GPU, RTX, SkuNode, compiled, measure
 
@@ -78,6 +81,28 @@ def test_an_engine_for_a_sku_that_was_measured_on_another_is_refused(scene: Scen
     assert (first.failure or {})["why"] == (
         "ValueError: it was built on geforce-rtx-4090 instead of l4."
     )
+
+
+def test_engines_that_are_for_no_sku_are_compared_on_the_one_that_is_named(scene: Scene) -> None:
+    ahead = "tensorrt-rtx@sm_89"
+    offered = [backend("1.7", name="tensorrt-rtx", arch="sm_89")]
+    l4 = SkuNode(scene.farm, "rtx-l4", backends=offered)
+    other = SkuNode(scene.farm, "rtx-4090", backends=offered, gpu=RTX)
+    first = artifact(scene, l4, ahead)
+    build_id = asked(scene, first, first, on="l4")
+    job = scene.on_skus(build_id, ahead)["l4"]
+    assert other.ask(job).declined == "incapable"
+    other_key = scene.on_skus(asked(scene, first, first, on="geforce-rtx-4090"), ahead)
+    assert other_key["geforce-rtx-4090"].key != job.key
+    measure(scene, l4, job)
+    scene.publish()
+    assert scene.state(build_id) is BuildState.SUCCEEDED
+    result = scene.job(build_id, Stage.PUBLISH, ahead).result or {}
+    assert ComparisonReport.model_validate(result["report"]).rows[0].speedup == 1.5
+    assert scene.state(asked(scene, first, first, on="l4")) is BuildState.SUCCEEDED
+    with pytest.raises(InvalidRequest) as refused:
+        asked(scene, first, first, on="t4")
+    assert refused.value.code == "unknown_sku"
 
 
 def test_a_comparison_on_a_sku_that_was_made_on_another_is_refused(

@@ -64,3 +64,13 @@ def test_an_artifact_has_its_verdict_in_its_report() -> None:
     none = Artifact(report={"precision_verdict": told | {"verdict": None}})
     assert verdict_of(INT8, None, none) == (None, "0.7 times as fast")
     assert verdict_of(INT8, None, Artifact(report={})) == (None, None)
+
+
+def test_data_that_is_refused_says_nothing_of_the_precision() -> None:
+    job = failed(Stage.CALIBRATE)
+    job.failure = (job.failure or {}) | {"code": "calibration_noise"}
+    verdict, reason = verdict_of(INT8, job, None)
+    assert verdict is None
+    assert reason == (
+        "not known, by the calibration data: calibrate failed: It broke. [calibration_noise]"
+    )

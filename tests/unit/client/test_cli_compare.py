@@ -80,13 +80,30 @@ def test_an_option_that_a_comparison_does_not_heed_is_refused(
     assert farm_env.seen == []
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--option", "benchmark.streams=2"], "benchmark.streams"),
+        (["--on", "L4"], "write l4"),
+        (["--on", "l4+ampere_plus"], "not the name of a SKU"),
+    ],
+)
+def test_what_is_refused_is_named_with_what_to_write(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], words: list[str], says: str
+) -> None:
+    assert invoke([*ASK, *words]) in {ExitCode.USAGE, ExitCode.BAD_INPUT}
+    assert says in capsys.readouterr().err
+    assert farm_env.seen == []
+
+
 def test_it_waits_and_shows_the_numbers_a_picture_and_the_verdict(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("enginefarm.cli.compare.time.sleep", lambda _: None)
     comparing(farm_env, comparison("pending"), comparison("running"), comparison())
     assert invoke([*ASK, "--wait"]) == ExitCode.OK
-    out = capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert err.splitlines() == [f"{ID}  pending", f"{ID}  running"]
     assert "1.250" in out
     assert "B is faster: 1.25 times as fast" in out
     lines = [line for line in out.splitlines() if "B slower" in line]

@@ -17,7 +17,7 @@ from enginefarm.finding import warning_finding
 from enginefarm.precision_report import PrecisionReport
 from enginefarm.sensitivity_report import SensitivityReport
 from enginefarm.spec import BuildSpec
-from enginefarm.state import BuildState
+from enginefarm.state import ArtifactState, BuildState
 from enginefarm.views import ArtifactView
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import ARTIFACT, MODEL, artifact, build, published
@@ -178,3 +178,18 @@ def test_what_layers_cost_is_asked_for_by_a_word_or_a_number(farm_env: LoopbackF
     for text in ("true", "16"):
         assert invoke([*INT8, DATA, "--option", f"precision.sensitivity={text}"]) == ExitCode.OK
     assert [row["precision"]["sensitivity"] for row in bodies] == [True, 16]
+
+
+def test_what_a_precision_warned_of_stands_beside_its_verdict(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = reported(findings=[warning_finding("calibration_range_differs", "x reaches 255.")])
+    view = view.model_copy(
+        update={"state": ArtifactState.QUARANTINED, "kept_back": "slower than its twin"}
+    )
+    assert "kept back slower than its twin" in shown(view, farm_env, capsys)
+    farm_env.routes["/v1/builds/bld_1"] = lambda handler: handler.reply(
+        200, build(BuildState.SUCCEEDED, [], [published()]).model_dump_json().encode()
+    )
+    assert invoke(["show", "bld_1"]) == ExitCode.OK
+    assert "precision warning: x reaches 255." in capsys.readouterr().out

@@ -74,7 +74,8 @@ def test_it_is_followed_to_its_end_and_the_table_and_the_digest_are_told(
     searching(farm_env, "running", "succeeded")
     assert invoke(AUTO) == ExitCode.OK
     told = capsys.readouterr()
-    assert "2: int8 2 kept is over" in told.err
+    notes = told.err.index("note: tried are the model as it came, int8, fp16")
+    assert notes < told.err.index("2: int8 2 kept is over")
     assert "exact" in told.out
     assert "0.9931" in told.out
     assert "candidate 3 failed [precision_not_finite]" in told.out
@@ -260,3 +261,30 @@ def test_a_tainted_latency_is_never_shown_without_a_word(
     assert "2 (tainted)" in page.text
     assert "chosen, tainted" in page.text
     assert "2.5 (tainted)" in page.text
+
+
+def test_a_candidate_that_its_verdict_keeps_back_says_so_in_table_and_page(
+    farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = outcome(0.9999, met=False, artifact_state="quarantined")
+    candidates = [candidate(2, "fp16", outcome=slow | {"held_back": "slower than its twin"})]
+    searching(farm_env, "unmet", candidates=candidates, chosen=None, artifact=None)
+    assert invoke(["search", "show", "srch_1"]) == ExitCode.OK
+    assert "no: slower than its twin" in capsys.readouterr().out
+    page = Page(render_search(search("unmet", candidates=candidates, chosen=None)))
+    assert "no: slower than its twin" in page.text
+
+
+def test_points_that_lie_on_each_other_share_a_label_and_no_digest_stands_in_the_table() -> None:
+    alike = [
+        candidate(2, outcome=outcome(0.9999, 20.65)),
+        candidate(5, outcome=outcome(0.9999, 21.47), profile="wide"),
+        candidate(6, outcome=outcome(0.9999, 21.09), profile="wider"),
+    ]
+    first = candidate(1, "as-is", outcome=outcome(None, 45.3, accuracy_of="original"))
+    data = render_search(search(candidates=[first, *alike])).decode()
+    assert ">2, 5, 6</text>" in data
+    assert ">1</text>" in data
+    table = data[data.index("<table>") : data.index("</table>")]
+    assert "sha256" not in table
+    assert data.index("all in int8, ranges by minmax") > data.index("</table>")

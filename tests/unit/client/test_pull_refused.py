@@ -100,6 +100,12 @@ def test_what_is_not_what_was_signed_is_refused_and_the_old_install_stays(
     verify_folder(tmp_path / "engine", [key.trusted], digest=old.digest)
 
 
+def test_what_is_kept_back_says_why(fetch: Fetch, loopback: LoopbackFarm, release: Release) -> None:
+    with pytest.raises(VerificationFailed) as caught:
+        fetch(_quarantine(loopback, release))
+    assert caught.value.why == "It is kept back: slower than its twin."
+
+
 @pytest.mark.parametrize("spoil", [_serve_wrong_bytes, _serve_longer])
 def test_bytes_that_were_refused_are_not_kept(
     spoil: Spoil, fetch: Fetch, loopback: LoopbackFarm, release: Release, cache: BlobCache

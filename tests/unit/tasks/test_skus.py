@@ -98,6 +98,27 @@ def test_an_unknown_sku_is_refused_with_those_there_are_and_the_nearest() -> Non
     assert (nobody.code, nobody.why) == ("unknown_sku", "Of sm_90 there are: none.")
 
 
+def test_every_leaves_out_what_is_ill_and_what_no_spec_can_name() -> None:
+    names = ("NVIDIA L4", "NVIDIA L40S", "NVIDIA", "NVIDIA " + "x" * 65)
+    nodes = [live("a", *names)]
+    rows = nodes[0].description.devices
+    ill = [rows[0], rows[1].model_copy(update={"fault": "Xid 79"}), *rows[2:]]
+    sick = LiveNode("a", nodes[0].description.model_copy(update={"devices": ill}))
+    asked = resolved(spec(ADA, on="every"), [sick])
+    assert asked.measure_on == ["l4"]
+    assert BuildSpec.model_validate(asked.model_dump(mode="json")) == asked
+    alone = sick.description.model_copy(update={"devices": ill[1:]})
+    assert refusal(spec(ADA, on="every"), ADA, [LiveNode("a", alone)]).code == "unknown_sku"
+
+
+def test_more_skus_than_a_build_is_measured_on_are_refused_with_their_names() -> None:
+    nodes = [live("a", *(f"NVIDIA X{number}" for number in range(17)))]
+    told = refusal(spec(ADA, on="every"), ADA, nodes)
+    assert told.code == "too_many_skus"
+    assert "x16" in told.fix
+    assert len(planned(spec(ADA, on=["x1", "x16"]), ADA, nodes)) == 2
+
+
 def test_a_sku_of_another_architecture_is_refused_with_its_own() -> None:
     told = refusal(spec(ADA, on=["l4", "h200"]))
     assert told.code == "sku_of_another_architecture"
@@ -120,7 +141,12 @@ def test_a_sku_on_which_nobody_measures_is_refused_unless_the_build_would_wait()
 
 @pytest.mark.parametrize(
     ("on", "says"),
-    [(["l4", "l4"], "named twice"), (["every", "l4"], "name no other"), (["L4"], "pattern")],
+    [
+        (["l4", "l4"], "named twice"),
+        (["every", "l4"], "name no other"),
+        (["L4"], "write l4"),
+        (["all"], "write every"),
+    ],
 )
 def test_a_list_of_skus_that_cannot_be_meant_is_refused(on: list[str], says: str) -> None:
     with pytest.raises(ValidationError, match=says):

@@ -65,6 +65,23 @@ def test_a_farm_that_is_away_is_tried_again(fault: int | str) -> None:
     assert len(tries) == 3
 
 
+def test_a_claim_that_is_tried_again_is_the_same_and_the_next_is_another() -> None:
+    said: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        said.append(ClaimRequest.model_validate_json(request.content).claim_id or "")
+        if len(said) == 1:
+            raise httpx.ReadTimeout("slow", request=request)
+        return httpx.Response(200, json=DECLINED)
+
+    client = api(answer)
+    client.claim(RING)
+    client.claim(RING)
+    first, repeated, other = said
+    assert first == repeated != other
+    assert first
+
+
 def test_patience_ends() -> None:
     with pytest.raises(errors.Unavailable) as caught:
         api(lambda _request: httpx.Response(503)).claim(RING, patience_s=0)

@@ -14,9 +14,9 @@ from enginefarm.cli.comparison_tables import comparison_lines, comparisons_grid,
 from enginefarm.cli.exit_codes import ExitCode, exit_code_of_build
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
-from enginefarm.cli.submit_options import IdempotencyKey, Options, Priority, WaitForNode
+from enginefarm.cli.submit_options import IdempotencyKey, Priority, WaitForNode
 from enginefarm.client import FarmClient
-from enginefarm.comparison import ComparisonSpec
+from enginefarm.comparison import OF_SINGLE_ENGINES, WHOLE_RUNS, ComparisonSpec
 from enginefarm.comparison_proof import verify_comparison
 from enginefarm.comparison_report import ComparisonVerdict
 from enginefarm.comparison_views import ComparisonView
@@ -42,6 +42,13 @@ FailIfSlower = Annotated[
 ]
 On = Annotated[
     str | None, typer.Option("--on", metavar="SKU", help="The SKU to run both on, as l4.")
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="benchmark.OPTION=VALUE",
+        help="How to measure, as benchmark.min_duration_ms=5000. Repeatable.",
+    ),
 ]
 Again = Annotated[bool, typer.Option("--again", help="Measure, whatever was measured before.")]
 Id = Annotated[str, typer.Argument(metavar="COMPARISON", help="A comparison's id.")]
@@ -98,9 +105,18 @@ def _benchmark(texts: list[str]) -> JsonValue:
                 f"A comparison has no options of {stage[:80]!r}.",
                 code="invalid_argument",
                 why="Nothing is built.",
-                fix="Write it like --option benchmark.min_iterations=500.",
+                fix="Write it like --option benchmark.min_duration_ms=5000.",
             )
-    return read.get("benchmark", {})
+    asked = read.get("benchmark", {})
+    for name in OF_SINGLE_ENGINES:
+        if isinstance(asked, dict) and name in asked:
+            raise InvalidRequest(
+                f"A comparison has no --option benchmark.{name}.",
+                code="invalid_argument",
+                why=f"{WHOLE_RUNS.capitalize()}.",
+                fix="Leave it out.",
+            )
+    return asked
 
 
 def _spec(asked: dict[str, object]) -> ComparisonSpec:
@@ -113,10 +129,13 @@ def _spec(asked: dict[str, object]) -> ComparisonSpec:
 def _to_its_end(
     farm: FarmClient, found: ComparisonView, *, fail_if_slower: bool, as_json: bool
 ) -> NoReturn:
-    remark(f"comparison {found.id}")
     words = f"the comparison goes on; see it with: enginefarm comparisons show {found.id}"
     with told_if_interrupted(words):
+        told = None
         while not found.state.terminal:
+            if found.state is not told:
+                remark(f"{found.id}  {found.state}")
+            told = found.state
             time.sleep(LOOK_EVERY_S)
             found = farm.comparisons.get(found.id)
     _show(found, as_json=as_json)

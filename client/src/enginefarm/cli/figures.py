@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enginefarm.views import TensorView
 
-_DIGITS, _EXACT = 6, 17
+_DIGITS, _ENOUGH, _EXACT = 6, 11, 17
 
 
 def size(count: int) -> str:
@@ -19,15 +19,16 @@ def size(count: int) -> str:
 def rounded(value: float, *, bound: str = "") -> str:
     """Return a number in six digits, or in as many as set it apart from ``bound``.
 
-    0.99999987 that misses a bound of 1 is not shown as 1.
+    0.99999987 that misses a bound of 1 is not shown as 1. Where there is no bound, what ten digits do
+    not tell from a whole number is shown as one.
     """
     if value == round(value):
         return f"{value:.0f}"
-    for digits in range(_DIGITS, _EXACT):
+    for digits in range(_DIGITS, _EXACT if bound else _ENOUGH):
         text = f"{value:.{digits}g}"
         if float(text) != round(value) and text not in bound.split():
             return text
-    return repr(value)
+    return repr(value) if bound else f"{value:.0f}"
 
 
 def tensor(view: TensorView) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pydantic import JsonValue
 
 from enginefarm.cli.figures import size
+from enginefarm.finding import Severity
 from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.precision_report import PrecisionRecipe, PrecisionReport
 from enginefarm.shapes_text import shapes_text
@@ -74,6 +75,13 @@ def _tool(recipe: PrecisionRecipe) -> str:
     upto = f" {recipe.percentile:g}" if recipe.percentile is not None else ""
     upto += f" in blocks of {recipe.block_size}" if recipe.block_size is not None else ""
     return f"{recipe.tool} {recipe.tool_version}, {recipe.method}{upto}"
+
+
+def precision_warnings(told: PrecisionReport | None) -> Iterator[str]:
+    """Yield what may be the cause of a verdict: what the precision warned of."""
+    for row in told.findings if told is not None else []:
+        if row.severity is Severity.WARNING:
+            yield f"precision warning: {row.message} {row.fix}"
 
 
 def precision_notes(told: PrecisionReport | None) -> Iterator[str]:

@@ -57,10 +57,12 @@ def report(
     artifact, told = reported(ctx, digest)
     if page is not None:
         page.write_bytes(render(told))
+        _remark_kept(artifact)
         remark(f"wrote {page}")
         return
     if as_json:
         print_json(told)
+        _remark_kept(artifact)
         return
     for line in _head(artifact, told):
         say(line)
@@ -69,6 +71,12 @@ def report(
         stdout().print(grid)
     for line in _notes(told):
         say(line)
+
+
+def _remark_kept(artifact: ArtifactView) -> None:
+    # The report is signed before it is known which candidate its search chooses.
+    if artifact.kept_back is not None:
+        remark(f"kept back: {artifact.kept_back}")
 
 
 def reported(ctx: typer.Context, digest: str) -> tuple[ArtifactView, BuildReport]:
@@ -92,6 +100,8 @@ def reported(ctx: typer.Context, digest: str) -> tuple[ArtifactView, BuildReport
 def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"artifact  {artifact.digest}"
     yield f"state     {artifact.state}"
+    if artifact.kept_back is not None:
+        yield f"kept back {artifact.kept_back}"
     yield f"target    {told.target}, {told.target.backend} {told.backend_version}"
     yield f"model     {artifact.model_name} {artifact.model}"
     yield f"build     {artifact.build}"
@@ -250,7 +260,7 @@ def _notes(told: BuildReport) -> Iterator[str]:
     yield from layer_notes(told.precision)
     for row in told.latency:
         if is_noisy(row):
-            yield f"{NOISY} not to be relied on: {noise(row)}"
+            yield f"{NOISY} at {shapes_of(row) or 'its one shape'} not to be relied on: {noise(row)}"
         yield from trust_lines(row)
         yield from streams_line(row)
     yield from portability_notes(told)

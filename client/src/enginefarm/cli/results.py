@@ -16,7 +16,7 @@ from enginefarm.cli.fixes import fix_in_words
 from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
-from enginefarm.cli.precision_lines import verdict_line
+from enginefarm.cli.precision_lines import precision_warnings, verdict_line
 from enginefarm.client import FarmClient
 from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
@@ -128,6 +128,7 @@ def _remarks(artifact: ArtifactView) -> Iterator[str]:
         yield f"not measured: {report.reason or 'no reason given'}"
     yield from repaired(report)
     yield from verdict_line(report.precision_verdict)
+    yield from precision_warnings(report.precision)
     yield from costliest(report.precision)
     for verdict in report.gates:
         if not verdict.met:

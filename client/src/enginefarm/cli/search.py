@@ -90,6 +90,8 @@ def begin(farm: FarmClient, spec: SearchSpec, key: str | None, *, as_json: bool)
         print_json(found)
         return
     remark(f"search {found.id}")
+    for note in found.notes:
+        remark(f"note: {note}")
     watch_search(farm, found.id, as_json=False)
 
 

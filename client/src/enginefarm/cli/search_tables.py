@@ -11,7 +11,13 @@ from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.cli.tables import when
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchPage, SearchView
-from enginefarm.search_words import front_words, precision_words, profile_words, state_words
+from enginefarm.search_words import (
+    front_words,
+    met_words,
+    precision_words,
+    profile_words,
+    state_words,
+)
 
 _HEADS = (Column("#", head=True), Column("precision", head=True))
 _PROFILE, _STATE = Column("profile"), Column("state")
@@ -60,7 +66,7 @@ def _cells(row: CandidateView) -> tuple[str, ...]:
     p99 = NONE if told.latency_p99_ms is None else f"{told.latency_p99_ms:.2f} ms"
     p99 += " tainted" if told.tainted else ""
     sizes = (NONE if n is None else size(n) for n in (told.memory_bytes, told.engine_bytes))
-    return (cosine, p99, *sizes, "yes" if told.met else "no")
+    return (cosine, p99, *sizes, met_words(told) or NONE)
 
 
 def _digest(told: Outcome | None) -> str:

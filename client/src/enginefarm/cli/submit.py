@@ -13,6 +13,7 @@ from enginefarm.cli import arguments, trtexec_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
+from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.gate_arguments import Ifs, judged
 from enginefarm.cli.models import send_model, told_name
 from enginefarm.cli.output import Json, print_json, remark, say, stderr, stdout
@@ -32,6 +33,7 @@ from enginefarm.cli.watch import watch_to_its_end
 from enginefarm.client import FarmClient
 from enginefarm.client.catalogue import require_npz
 from enginefarm.client.local_model import require_model_file
+from enginefarm.finding import Severity
 from enginefarm.gate import Tainted, Unmeasured
 from enginefarm.plan_views import PlannedTarget
 from enginefarm.spec import BuildSpec
@@ -240,6 +242,8 @@ def _plan(farm: FarmClient, spec: BuildSpec, *, explain: bool, as_json: bool) ->
             stdout().print(findings_table("calibration data", plan.calibration))
         for target in plan.targets:
             _tell_findings(target)
+    if any(row.severity is Severity.ERROR for row in plan.calibration or ()):
+        raise typer.Exit(ExitCode.BAD_INPUT)
 
 
 def _tell_findings(planned: PlannedTarget) -> None:

@@ -39,6 +39,10 @@ class Artifacts:
         """Return whether the farm lets deployers have the artifact."""
         return self.get(digest).state
 
+    def kept_back(self, digest: str) -> str | None:
+        """Return why the artifact is quarantined, in the farm's words."""
+        return self.get(digest).kept_back
+
     def manifest(self, digest: str) -> bytes:
         """Return the manifest's bytes, whatever they are."""
         path = f"/v1/artifacts/{require_digest(digest)}"

@@ -105,7 +105,7 @@ def pull(  # noqa: PLR0913 - one parameter for each thing that it needs
 def _verified(
     source: ArtifactSource, digest: str, keys: Sequence[TrustKey], at: datetime | None
 ) -> VerifiedArtifact:
-    _require_published(source.state(digest), digest)
+    _require_published(source, digest)
     found, bundles = source.manifest(digest), source.attestations(digest)
     artifact = verify_artifact(found, digest, bundles, keys, at=at)
     require_free_names(artifact.manifest)
@@ -169,7 +169,8 @@ def _foreign(folder: Path) -> list[str]:
     return sorted(names)
 
 
-def _require_published(state: ArtifactState, digest: str) -> None:
+def _require_published(source: ArtifactSource, digest: str) -> None:
+    state = source.state(digest)
     if state is ArtifactState.PUBLISHED:
         return
     raise VerificationFailed(
@@ -177,8 +178,8 @@ def _require_published(state: ArtifactState, digest: str) -> None:
         code=f"artifact_{state}",
         why="The farm has taken it back."
         if state is ArtifactState.REVOKED
-        else "It has missed a gate, or is a candidate that its search has not chosen.",
-        fix=f"See why with: enginefarm report {digest}; deploy another artifact of this model.",
+        else f"It is kept back: {source.kept_back(digest) or 'the farm does not say why'}.",
+        fix=f"See more with: enginefarm report {digest}; deploy another artifact of this model.",
     )
 
 

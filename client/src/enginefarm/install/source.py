@@ -25,6 +25,10 @@ class ArtifactSource(Protocol):
         """Return whether deployers may have the artifact."""
         ...
 
+    def kept_back(self, digest: str) -> str | None:
+        """Return why the artifact is quarantined, if it is and this is known."""
+        ...
+
     def manifest(self, digest: str) -> bytes:
         """Return the manifest's bytes."""
         ...

@@ -13,13 +13,13 @@ from enginefarm.report_page.measuring import measuring, streams
 from enginefarm.report_page.portability import portability
 
 STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem}
+body{font:15px/1.5 system-ui,sans-serif;max-width:66rem;margin:2rem auto;padding:0 1rem}
 body{color:#1b1f24}h1{font-size:1.5rem}h3{font-size:1rem}
 h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #d8dee4}
 table{border-collapse:collapse;margin:.5rem 0;display:block;overflow-x:auto}
-th,td{padding:.2rem .6rem;border-bottom:1px solid #eaeef2;vertical-align:top;text-align:left}
+th,td{padding:.2rem .5rem;border-bottom:1px solid #eaeef2;vertical-align:top;text-align:left}
 th{font-weight:600;white-space:nowrap}.n{text-align:right;font-variant-numeric:tabular-nums}
-.w{min-width:6rem}.d{overflow-wrap:anywhere}p{overflow-wrap:break-word}
+.w{min-width:4.5rem}.d{overflow-wrap:anywhere}p{overflow-wrap:break-word}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem}
 dt{color:#59636e}dd{margin:0;overflow-wrap:anywhere}.note{color:#59636e}
 .good{color:#1a7f37;font-weight:600}.bad{color:#b42318;font-weight:600}

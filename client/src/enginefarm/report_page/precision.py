@@ -29,14 +29,16 @@ def verdict(report: BuildReport) -> Markup:
 
 
 def _speed(told: VerdictReport) -> Markup:
-    heads = ["beside the twin at", "faster", "engine P50 ms", "twin P50 ms", "times as fast"]
-    heads += ["from", "to", "confidence", "pairs", "runs", "of the twin"]
+    heads = ["beside the twin at", "faster", "engine ms", "twin ms", "times as fast"]
+    heads += ["from", "to", "sure", "pairs", "runs of both"]
     rows = [
         [
             shapes_text(row.shapes) or NONE,
             "yes" if row.faster else "no",
             *map(number, (row.engine_p50_ms, row.twin_p50_ms, row.speedup, row.low, row.high)),
-            *map(number, (row.confidence, len(row.ratios), row.engine_runs, row.twin_runs)),
+            NONE if row.confidence is None else f"{row.confidence:.1%}",
+            number(len(row.ratios)),
+            f"{row.engine_runs}, {row.twin_runs}",
         ]
         for row in told.speed[:MAX_ROWS]
     ]

@@ -203,5 +203,6 @@ def summary_of(digest: str, release: Release) -> dict[str, Any]:
         "size": sum(map(len, release.files.values())),
         "files": [],
         "report": None,
+        "kept_back": "slower than its twin" if release.state == "quarantined" else None,
         "created_at": "2026-11-30T12:00:00Z",
     }

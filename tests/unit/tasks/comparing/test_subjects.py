@@ -120,9 +120,13 @@ def test_a_person_may_name_the_sku_but_not_another_than_an_artifact_is_for() -> 
     with pytest.raises(InvalidRequest) as another:
         run_for((plain, l4), "l40s")
     assert another.value.code == "comparison_target"
-    for pair, wrong in (((subject(), subject()), "l4"), ((plain, plain), "NVIDIA L4")):
-        with pytest.raises(InvalidRequest):
-            run_for(pair, wrong)
+    with pytest.raises(InvalidRequest):
+        run_for((plain, plain), "NVIDIA L4")
+    with pytest.raises(InvalidRequest) as none:
+        run_for((subject(), subject()), "l4")
+    assert (none.value.code, none.value.fix) == ("sku_refused", "Leave out --on, in a body on.")
+    ahead = subject("tensorrt-rtx@sm_89")
+    assert str(run_for((ahead, ahead), "l4")) == "tensorrt-rtx@sm_89"
 
 
 @pytest.mark.parametrize(

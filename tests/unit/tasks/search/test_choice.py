@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from enginefarm.precision import Precision
+from enginefarm.report import GateVerdict
 from enginefarm.search_views import AccuracyOf, Outcome
 from tasks.search.choice import choose, front, nearest, preferred
 from tasks.search.outcome import untried
@@ -49,7 +50,7 @@ def test_the_fastest_that_meets_all_is_chosen_and_not_the_fastest() -> None:
         2: outcome(0.992, latency_p99_ms=3),
         3: outcome(0.9, latency_p99_ms=1),
     }
-    assert choose(spec(), outcomes) == 2
+    assert choose(spec(), outcomes, TRIED) == 2
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_what_is_preferred_decides(prefer: str, chosen: int) -> None:
         3: outcome(0.993, latency_p99_ms=4, engine_bytes=1000, memory_bytes=2000),
         4: outcome(0.994, latency_p99_ms=5, engine_bytes=3000, memory_bytes=1000),
     }
-    assert choose(spec(prefer=prefer), outcomes) == chosen
+    assert choose(spec(prefer=prefer), outcomes, TRIED) == chosen
 
 
 def test_where_nothing_was_run_the_size_decides_and_the_original_is_exact() -> None:
@@ -71,13 +72,13 @@ def test_where_nothing_was_run_the_size_decides_and_the_original_is_exact() -> N
         2: outcome(0.995, latency_p99_ms=None, engine_bytes=1000),
     }
     assert preferred(spec(), outcomes) == "size"
-    assert choose(spec(), outcomes) == 2
+    assert choose(spec(), outcomes, TRIED) == 2
     assert front(outcomes) == [1, 2]
 
 
 def test_a_no_names_what_was_required_and_the_nearest_with_its_number() -> None:
     outcomes = {2: outcome(0.97, bound=0.999), 3: outcome(0.98, bound=0.999), 4: failed()}
-    assert choose(spec(0.999), outcomes) is None
+    assert choose(spec(0.999), outcomes, TRIED) is None
     said = verdict(spec(0.999), TRIED, outcomes, "its budget of 3 was used up")
     assert "No candidate in the space reaches cosine >= 0.999" in said
     assert "candidate 3" in said
@@ -122,10 +123,10 @@ def test_what_was_not_held_against_all_is_not_chosen_over_what_was() -> None:
     aside = ["latency_p99_ms <= 5"]
     blind = outcome(0.999, latency_p99_ms=None, engine_bytes=1, set_aside=aside)
     outcomes = {2: outcome(0.992, latency_p99_ms=4, engine_bytes=2000), 3: blind}
-    assert choose(asked, outcomes) == 2
+    assert choose(asked, outcomes, TRIED) == 2
     assert "cosine >= 0.99 and latency_p99_ms <= 5." in verdict(asked, TRIED, outcomes, "so")
     outcomes[2] = outcome(0.992, latency_p99_ms=9, met=False)
-    assert choose(asked, outcomes) is None
+    assert choose(asked, outcomes, TRIED) is None
     assert "not held against latency_p99_ms <= 5" in verdict(asked, TRIED, outcomes, "so")
 
 
@@ -148,8 +149,8 @@ def test_a_tainted_latency_beats_none_and_is_beaten_by_what_is_as_good_in_all_el
         3: tainted(0.998, latency_p99_ms=1, engine_bytes=900),
     }
     assert front(outcomes) == [1, 3]
-    assert choose(spec(), outcomes) == 1
-    assert choose(spec(prefer="latency"), outcomes) == 1
+    assert choose(spec(), outcomes, TRIED) == 1
+    assert choose(spec(prefer="latency"), outcomes, TRIED) == 1
     said = verdict(spec(), TRIED, outcomes, "so")
     assert "Candidate 1" in said
     assert "The latency of 2 candidates (2, 3) is tainted and decided nothing: clocks" in said
@@ -161,7 +162,7 @@ def test_where_every_latency_is_tainted_size_decides_and_that_is_said() -> None:
         2: tainted(0.992, latency_p99_ms=9, engine_bytes=1000),
     }
     assert preferred(spec(), outcomes) == "size"
-    assert choose(spec(), outcomes) == 2
+    assert choose(spec(), outcomes, TRIED) == 2
     said = verdict(spec(), TRIED, outcomes, "so")
     assert "the engine's size" in said
     assert "Every latency is tainted and decided nothing: clocks were held down" in said
@@ -169,7 +170,7 @@ def test_where_every_latency_is_tainted_size_decides_and_that_is_said() -> None:
 
 def test_where_the_fastest_is_wanted_and_every_latency_is_tainted_none_is_chosen() -> None:
     outcomes = {1: tainted(0.999), 2: tainted(0.992)}
-    assert choose(spec(prefer="latency"), outcomes) is None
+    assert choose(spec(prefer="latency"), outcomes, TRIED) is None
     said = verdict(spec(prefer="latency"), TRIED, outcomes, "so")
     assert said.startswith("None of those that meet cosine >= 0.99 is chosen: latency decides.")
     assert "Every latency is tainted" in said
@@ -196,3 +197,50 @@ def test_a_candidate_under_another_profile_is_told_with_its_name() -> None:
     outcomes = {2: outcome(0.992, engine_bytes=2000), 4: outcome(0.992, latency_p99_ms=1)}
     said = verdict(spec(), TRIED, outcomes, "so")
     assert "Candidate 4 (int8 by minmax, 2 kept, profile wide) is the best by P99" in said
+
+
+def test_a_candidate_that_only_its_verdict_keeps_back_says_so_and_nothing_against_it() -> None:
+    outcomes = {1: original(), 2: outcome(0.9999, met=False, held_back="slower than its twin")}
+    said = verdict(spec(), TRIED, outcomes, "so")
+    assert "No other may go out: candidate 2 meets them, and is slower than its twin." in said
+    outcomes = {2: outcomes[2]}
+    assert verdict(spec(), TRIED, outcomes, "so").startswith(
+        "No candidate may go out: candidate 2 (int8 by minmax, 2 kept) meets cosine >= 0.99, and is"
+        " slower than its twin."
+    )
+
+
+def missing(value: float, bound: float, **more: Any) -> Outcome:  # noqa: ANN401 - any field
+    gate = {"gate": f"engine_bytes <= {bound:.0f}", "value": value, "met": False}
+    row = GateVerdict.model_validate(gate | {"missed_by": value - bound})
+    return outcome(0.99, **more).model_copy(update={"verdicts": [row], "met": False})
+
+
+def test_the_nearest_is_what_misses_by_least_and_is_told_with_its_bound() -> None:
+    outcomes = {1: missing(3_163_970, 1000), 2: missing(836_000, 1000)}
+    assert nearest(outcomes) == 2
+    said = verdict(spec(), TRIED, outcomes, "so")
+    assert "its engine_bytes is 836,000, at most 1000." in said
+
+
+def test_the_same_engine_under_another_profile_is_not_chosen_by_chance() -> None:
+    same = f"sha256:{'e' * 64}"
+    outcomes = {
+        2: outcome(0.992, latency_p99_ms=5.0, engine=same),
+        4: outcome(0.992, latency_p99_ms=4.0, engine=same),
+    }
+    assert choose(spec(), outcomes, TRIED) == 2
+    slow = {"met": False, "held_back": "slower than its twin"}
+    outcomes[2] = outcomes[2].model_copy(update=slow)
+    assert choose(spec(), outcomes, TRIED) is None
+    said = verdict(spec(), TRIED, outcomes, "so")
+    assert "under the build's own profile the same engine may not go out" in said
+    outcomes[1] = outcome(1.0, latency_p99_ms=9.0)
+    assert choose(spec(), outcomes, TRIED) == 1
+
+
+def test_another_profile_has_to_be_faster_by_what_matters() -> None:
+    outcomes = {2: outcome(0.992, latency_p99_ms=5.0), 4: outcome(0.992, latency_p99_ms=4.9)}
+    assert choose(spec(), outcomes, TRIED) == 2
+    outcomes[4] = outcome(0.992, latency_p99_ms=4.0)
+    assert choose(spec(), outcomes, TRIED) == 4

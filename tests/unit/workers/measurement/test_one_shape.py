@@ -35,6 +35,14 @@ def test_each_profile_is_measured_at_its_opt_and_then_at_each_batch() -> None:
     assert [place.profile["x"].opt for place in swept if place.profile] == [[1, 16], [8, 16]]
 
 
+def test_no_shape_is_measured_twice() -> None:
+    found = list(places([PROFILE], [4, 8, 8]))
+    assert [(row.profile["x"].opt[0], row.swept) for row in found if row.profile] == [
+        (4, False),
+        (8, True),
+    ]
+
+
 @pytest.mark.parametrize("batch", [9, 100])
 def test_a_batch_that_no_profile_allows_is_refused(batch: int) -> None:
     with pytest.raises(JobFailed) as failed:
