@@ -7,6 +7,7 @@ driver, as old as here or newer: anything else its runtime refuses, and compiles
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
@@ -21,6 +22,7 @@ Number = Annotated[str, StringConstraints(max_length=64)]
 """Of a version; a manifest has them as an annotation, and is bounded as a whole."""
 SYSTEM = "linux"
 """The family of systems that nodes run."""
+_MOST_DIGITS = 64
 
 
 class _Data(BaseModel):
@@ -102,6 +104,20 @@ def misfit(file: Descriptor, place: Place) -> str | None:
     return None
 
 
+def none_of_use(files: Iterable[Descriptor], place: Place) -> str | None:
+    """Say why an artifact has no cache that is of use in a place; None if it has one."""
+    found = {row.name: misfit(row, place) for row in files if is_cache(row)}
+    if not found:
+        return "the artifact has none"
+    if None in found.values():
+        return None
+    return "; ".join(f"{name}: {why}" for name, why in found.items())
+
+
+def _is_number(part: str) -> bool:
+    return part.isdecimal() and len(part) <= _MOST_DIGITS
+
+
 def _numbers(version: str) -> list[int]:
     parts = version.split(".")
-    return [int(part) for part in parts] if all(part.isdecimal() for part in parts) else []
+    return [int(part) for part in parts] if all(_is_number(part) for part in parts) else []

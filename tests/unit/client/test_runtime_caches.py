@@ -127,3 +127,9 @@ def test_the_command_takes_the_gpu_of_this_machine_or_the_one_that_is_named(
     told = json.loads(capsys.readouterr().out)
     assert list(told["left_out"]) == ["runtime-l4.cache"]
     assert "runtime-geforce-rtx-4090.cache" in {row["name"] for row in told["files"]}
+    capsys.readouterr()
+    strange = ["--host-gpu", "a100", "--host-driver", "9" * 5000]
+    assert invoke(["pull", digest, "strange", *known, *strange]) == 0
+    said = capsys.readouterr().err
+    assert "no runtime cache is of use there: runtime-" in said
+    assert "here is a100" in said

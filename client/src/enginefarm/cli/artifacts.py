@@ -22,7 +22,7 @@ from enginefarm.install import BlobCache, Installed, triton, verify_folder
 from enginefarm.install import pull as install
 from enginefarm.install.host import Fit, Host, fit_of, look_at_host, require_fit
 from enginefarm.manifest import EngineConfig
-from enginefarm.runtime_cache import Place
+from enginefarm.runtime_cache import Place, none_of_use
 from enginefarm.trust import read_trust
 
 Trust = Annotated[
@@ -37,6 +37,7 @@ HostGpu = Annotated[
 HostDriver = Annotated[
     str | None, typer.Option(metavar="VERSION", help="The driver that is used with that GPU.")
 ]
+_KEPT = "what was fetched is kept, and the next pull goes on from there"
 Goal = Annotated[
     Path | None,
     typer.Argument(
@@ -102,8 +103,7 @@ def pull(  # noqa: PLR0913 - one parameter for each option
     settings, digest = settings_of(ctx), read_digest(digest)
     keys = read_trust(settings.require_trust(trust)).keys
     root = folder or Path(f"engine-{hex_of(digest)[:12]}")
-    kept = "what was fetched is kept, and the next pull goes on from there"
-    with connect(ctx) as farm, told_if_interrupted(kept), bytes_progress(stderr()) as told:
+    with connect(ctx) as farm, told_if_interrupted(_KEPT), bytes_progress(stderr()) as told:
         place = _place(farm, digest, root, layout, other_gpu=other_gpu)
         installed = install(
             farm.artifacts,
@@ -113,11 +113,19 @@ def pull(  # noqa: PLR0913 - one parameter for each option
             cache=BlobCache(cache or settings.cache),
             told=told,
             accept=place.accept,
-            place=_place_of_caches(place.host, host_gpu, host_driver),
+            place=(there := _place_of_caches(place.host, host_gpu, host_driver)),
         )
+    _say_if_none(installed, there, host_gpu or host_driver)
     if layout is Layout.TRITON and not triton.write_config(installed):
         remark(f"{installed.folder.parent / triton.CONFIG_FILE} is yours and was kept")
     _print(installed, fit_of(installed.config, place.host), as_json=as_json)
+
+
+def _say_if_none(installed: Installed, there: Place, named: str | None) -> None:
+    """Say why nothing is installed for the machine that was named, if nothing is."""
+    why = none_of_use(installed.artifact.manifest.layers, there)
+    if named and why is not None:
+        remark(f"no runtime cache is of use there: {why}")
 
 
 def _place_of_caches(host: Host, gpu: str | None, driver: str | None) -> Place:
