@@ -42,7 +42,7 @@ def up() -> None:
     )
     with ended_by_signals(), folder.held(), farm.running() as running:
         screen.show_running(running)
-        screen.say("Ctrl-C or `make stop` ends it; the data stays")
+        screen.say_how_it_ends("it", folder.path)
         farm.watch()
 
 
@@ -96,7 +96,7 @@ def demo(
     with ended_by_signals(), folder.held(), farm.running() as running:
         _demonstrate(folder, running)
         if keep:
-            screen.say("Ctrl-C or `make stop` ends the farm; the data stays")
+            screen.say_how_it_ends("the farm", folder.path)
             farm.watch()
 
 

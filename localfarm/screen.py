@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from enginefarm.cli.output import stdout
 from enginefarm.errors import FarmError
 from localfarm.folder import Folder, Running
+from localfarm.settings import PREFIX, ROOT
 
 out = stdout()
 S3_LOGIN = "s3_access_key and s3_secret_key"
@@ -42,6 +44,13 @@ def show_running(running: Running) -> None:
     table.add_row("S3", Text(f"{running.s3}  ({S3_LOGIN} in {short(folder.secrets_file)})"))
     table.add_row("processes", Text(", ".join(running.children)))
     out.print(table)
+
+
+def say_how_it_ends(what: str, folder: Path) -> None:
+    """Tell how the farm is ended, and what ``make`` has to be told again of one elsewhere."""
+    elsewhere = folder.resolve() != (ROOT / ".farm").resolve()
+    again = f"{PREFIX}LOCAL_FOLDER={shlex.quote(str(folder))} " if elsewhere else ""
+    say(f"Ctrl-C or `{again}make stop` ends {what}; the data stays")
 
 
 def short(path: Path) -> str:

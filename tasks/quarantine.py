@@ -19,7 +19,7 @@ _MESSAGES = {
 }
 _WORDS = {
     PrecisionVerdict.REGRESSION: "less accurate than its twin may be",
-    PrecisionVerdict.SLOWER: "slower than its twin",
+    PrecisionVerdict.SLOWER: "not shown to be faster than its twin",
 }
 _FIXES = {
     PrecisionVerdict.REGRESSION: "Calibrate on more or better samples, exclude the nodes that lose"

@@ -78,7 +78,7 @@ def test_what_is_not_faster_is_labelled_and_kept_back_with_a_code_and_by_how_muc
     assert (failure.code, failure.blame) == ("precision_slower", Blame.PERSON)
     assert failure.context["speedup"] == 1.01
     assert "1.01 times as fast as the model as it came" in failure.why
-    assert artifact_views.artifact(row).kept_back == "slower than its twin"
+    assert artifact_views.artifact(row).kept_back == "not shown to be faster than its twin"
     assert scene.state(build_id) is BuildState.FAILED
 
 

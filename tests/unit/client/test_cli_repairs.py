@@ -19,12 +19,13 @@ from enginefarm.repair_report import Outcome, PassReport, Proof, RepairReport
 from enginefarm.repairs import Exactness
 from enginefarm.report import BuildReport
 from enginefarm.spec import BuildSpec, FixedInput
-from enginefarm.state import BuildState, JobState, Stage
-from enginefarm.views import ArtifactView, TargetView
+from enginefarm.state import Blame, BuildState, JobState, Stage
+from enginefarm.views import ArtifactView, AttemptView, TargetView
 from tests.unit.client.support.release import engine_config
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (
     ARTIFACT,
+    AT,
     CPU,
     MODEL,
     artifact,
@@ -128,6 +129,25 @@ def test_a_build_shows_what_was_asked_for_and_what_its_repair_did(
     assert "repair    --allow restore-float" in lines
     stdout().print(jobs_table(view))
     assert "fix-inputs, fold-constants" in capsys.readouterr().out
+
+
+def test_a_job_that_goes_on_tells_what_became_of_the_attempt_before(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from enginefarm.cli.output import stdout
+
+    lost = AttemptView(
+        number=1,
+        node="n7",
+        state=JobState.FAILED,
+        started_at=AT,
+        finished_at=AT,
+        failure=Failure(code="node_lost", blame=Blame.NODE, message="It fell silent."),
+        log=None,
+    )
+    again = job(Stage.CHECK, JobState.RUNNING, attempt=2, attempts=[lost])
+    stdout().print(jobs_table(build(BuildState.RUNNING, [again], [published()])))
+    assert "attempt 1: node_lost on n7" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_plan_tells_which_repairs_a_cached_build_has_had(

@@ -9,6 +9,7 @@ import pytest
 from localfarm import screen
 from localfarm.credentials import SECRETS
 from localfarm.folder import Folder, Running
+from localfarm.settings import ROOT
 
 
 def test_every_door_that_is_locked_stands_with_where_its_key_is(
@@ -32,3 +33,20 @@ def test_every_door_that_is_locked_stands_with_where_its_key_is(
     assert "key in .farm/client.toml" in said
     assert f"s3_access_key and s3_secret_key in .farm/{SECRETS}" in said
     assert "login farm:secret" in said
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        (ROOT / ".farm", "Ctrl-C or `make stop` ends it; the data stays"),
+        (
+            Path("/data/my farm"),
+            "Ctrl-C or `ENGINEFARM_LOCAL_FOLDER='/data/my farm' make stop` ends it; the data stays",
+        ),
+    ],
+)
+def test_of_a_farm_elsewhere_it_is_said_where_make_has_to_look(
+    folder: Path, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen.say_how_it_ends("it", folder)
+    assert capsys.readouterr().out.replace("\n", " ").strip() == said

@@ -38,11 +38,25 @@ def jobs_table(build: BuildView) -> Grid:
     grid = _grid(*names)
     for job in build.jobs:
         state = f"{job.state}{' (cached)' if job.cached_from else ''}"
-        note = job.note or (job.failure.code if job.failure else ", ".join(job.repairs))
+        note = job.note or (job.failure.code if job.failure else _before(job) or _repaired(job))
         row = (str(job.target), job.step, state, str(job.attempt), job.node or NONE)
         started = NONE if job.started_at is None else when(job.started_at)
         grid.add(*row, started, _took(job), job.id, note)
     return grid
+
+
+def _before(job: JobView) -> str:
+    """Tell what became of the attempts before, where a job goes on all the same."""
+    told = [
+        f"attempt {row.number}: {row.failure.code}{f' on {row.node}' if row.node else ''}"
+        for row in job.attempts
+        if row.failure is not None
+    ]
+    return "; ".join(told)
+
+
+def _repaired(job: JobView) -> str:
+    return ", ".join(job.repairs)
 
 
 def plan_table(plan: PlanView) -> Grid:
