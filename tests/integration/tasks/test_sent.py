@@ -17,10 +17,12 @@ from storage import blobs, garbage
 from storage.keeping.released import release
 from storage.staging import staged_at
 from tasks import sent
+from tasks.farm import Farm
 from tasks.messages import Assignment, FinishRequest, OutputFile
 from tasks.sweep import Sweeper
 from tests.contract.stores import overwrite
 from tests.integration.tasks.fake_node import FakeNode
+from tests.integration.tasks.life.bucket import clear
 from tests.integration.tasks.scene import Scene
 
 SECRET = b"what another tenant keeps"
@@ -56,6 +58,12 @@ def failed(work: Assignment, log: OutputFile) -> FinishRequest:
         failure=Failure(code="stage_error", blame=Blame.NODE, message="It did not work."),
         log=log,
     )
+
+
+@pytest.fixture(autouse=True)
+def an_empty_bucket(farm: Farm) -> None:
+    """Let nothing be left that attempts of other tests have sent."""
+    clear(farm.objects)
 
 
 def left(scene: Scene) -> list[str]:
