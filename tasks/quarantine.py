@@ -82,25 +82,27 @@ def held_back(report: BuildReport, artifact: str) -> Failure:
 
 
 def _not_shown(failure: Failure) -> Failure:
-    told = Failure(
+    return Failure(
         code="precision_slower",
         blame=failure.blame,
+        why=failure.why,
+        context=failure.context,
         message="In this precision the engine is not shown to be faster than without it.",
         fix="The artifact is quarantined. Raise options.benchmark.min_duration_ms, or submit the"
         " build again: it is measured anew.",
     )
-    return told.model_copy(update={"why": failure.why, "context": failure.context})
 
 
 def _overflowing(failure: Failure) -> Failure:
-    told = Failure(
+    return Failure(
         code="precision_regression",
         blame=failure.blame,
+        why=failure.why,
+        context=failure.context,
         message=failure.message,
         fix="The artifact is quarantined. Choose bf16, or exclude the nodes that overflow; if such"
         " values are right on this data, say options.benchmark.not_finite: publish.",
     )
-    return told.model_copy(update={"why": failure.why, "context": failure.context})
 
 
 def _not_finite(why: str, artifact: str) -> Failure:
@@ -139,14 +141,15 @@ def _gate_failure(
 
 def _not_believed(failure: Failure) -> Failure:
     """Return the failure of gates that are not missed for sure: nobody can rely on the numbers."""
-    told = Failure(
+    return Failure(
         code="gate_tainted",
         blame=failure.blame,
+        why=failure.why,
+        context=failure.context,
         message="What was measured cannot be relied on, and a gate needs it.",
         fix="The artifact is quarantined. Submit the build again: only the benchmark is made anew."
         " If the device is never quiet, lock its clocks, or say if_tainted: allow.",
     )
-    return told.model_copy(update={"why": failure.why, "context": failure.context})
 
 
 def _seen(verdict: GateVerdict) -> str:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from enginefarm.errors import JobFailed
-from enginefarm.manifest import CONFIG_TYPE, MAX_MANIFEST_BYTES, TITLE, Descriptor, Manifest
+from enginefarm.manifest import (
+    CONFIG_TYPE,
+    MAX_MANIFEST_BYTES,
+    TITLE,
+    Descriptor,
+    Manifest,
+    read_manifest,
+)
 from enginefarm.state import Blame
 from tasks.artifact_files import require_readable
 
@@ -37,5 +44,7 @@ def test_a_manifest_that_no_reader_takes_is_the_nodes_failure(
     assert why in refused.value.why
 
 
-def test_one_that_is_read_passes() -> None:
-    require_readable(manifest(file("model.plan"), file("runtime-l4.cache")))
+def test_one_that_passes_is_read_as_it_was_written() -> None:
+    written = manifest(file("model.plan"), file("runtime-l4.cache"))
+    require_readable(written)
+    assert read_manifest(written.render()) == written
