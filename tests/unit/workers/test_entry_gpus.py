@@ -9,7 +9,9 @@ import pytest
 
 from tasks.messages import BackendDescription, Device, NodeDescription
 from workers import entry
+from workers.plugins.copying import Shelf
 from workers.settings import NodeSettings
+from workers.standing import Standing
 
 GPU = Device(arch="sm_90", name="H200", uuid="GPU-1")
 NODE = NodeDescription(
@@ -63,28 +65,28 @@ def test_a_fault_reaches_the_farm_and_the_nodes_own_jobs_and_goes_again(
 ) -> None:
     beats: Any = Beats()
     nobody: Any = None
-    care = entry._care_for(settings, NODE, beats)
+    care = entry._care_for(settings, NODE, Standing(NODE, beats.describe))
 
     care._tell({"GPU-1": "Xid 79"})
 
     (said,) = beats.said
     assert [row.fault for row in said.devices] == [None, "Xid 79"]
     assert said.backends[0].measures == ["cpu"]
-    rules = entry._workshop(settings, NODE.devices, nobody, nobody).gpus
+    rules = entry._workshop(settings, NODE.devices, nobody, nobody, Shelf()).gpus
     assert rules.faults == {"GPU-1": "Xid 79"}
     assert (rules.share, rules.wait_s, rules.times) == (True, 7, 5)
     assert rules.lock_folder == settings.device_lock_dir
     care._tell({})
     assert beats.said[-1] == NODE
-    assert entry._workshop(settings, NODE.devices, nobody, nobody).gpus.faults == {}
+    assert entry._workshop(settings, NODE.devices, nobody, nobody, Shelf()).gpus.faults == {}
 
 
 def test_a_fault_of_an_earlier_life_is_forgotten(settings: NodeSettings) -> None:
     beats: Any = Beats()
-    entry._care_for(settings, NODE, beats)._tell({"GPU-1": "Xid 79"})
-    entry._care_for(settings, NODE, beats)
+    entry._care_for(settings, NODE, Standing(NODE, beats.describe))._tell({"GPU-1": "Xid 79"})
+    entry._care_for(settings, NODE, Standing(NODE, beats.describe))
     nobody: Any = None
-    assert entry._workshop(settings, NODE.devices, nobody, nobody).gpus.faults == {}
+    assert entry._workshop(settings, NODE.devices, nobody, nobody, Shelf()).gpus.faults == {}
 
 
 @pytest.mark.parametrize(
