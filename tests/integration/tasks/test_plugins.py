@@ -89,6 +89,21 @@ def test_a_job_that_needs_plugins_goes_to_the_node_that_has_them_and_holds_up_no
     assert dispatch(scene.farm, app) == 1
 
 
+def test_nothing_is_announced_for_the_node_that_has_them_while_it_is_busy(
+    scene: Scene, plain: FakeNode, equipped: Equipped, valkey_url: str
+) -> None:
+    app = make_app(valkey_url, publisher=True)
+    first = scene.submit(CPU, model=scene.other(), **named(OPS))
+    assert dispatch(scene.farm, app) == 1
+    equipped.take(scene.job(first, Stage.CHECK))
+    second = scene.submit(CPU, model=scene.other(), **named(OPS))
+    assert dispatch(scene.farm, app) == 0
+    bare = scene.submit(CPU, model=scene.other(), **named())
+    assert dispatch(scene.farm, app) == 1
+    assert scene.rings(second)[0].sent_at is None
+    assert plain.take(scene.job(bare, Stage.CHECK)).recipe.get("plugins") is None
+
+
 def test_what_was_loaded_is_signed_and_told_to_whoever_loads_the_engine(
     scene: Scene, equipped: Equipped
 ) -> None:
