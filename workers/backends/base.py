@@ -17,6 +17,7 @@ from enginefarm.spec import CompileOptions, Profile
 from enginefarm.target import Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
+from workers.backends.device_port import NotOnDevice as NotOnDevice  # noqa: PLC0414 - part of the port
 from workers.timing import ChildTiming, TimingCaches
 
 if TYPE_CHECKING:
@@ -86,10 +87,6 @@ class Runner(Protocol):
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array | None]:
         """Run once, end to end; an output that is no tensor is ``None``."""
-
-
-class NotOnDevice(Exception):
-    """An engine cannot be run with its inputs and outputs on a device; the text says why."""
 
 
 @dataclass(frozen=True)
