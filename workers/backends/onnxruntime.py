@@ -20,16 +20,17 @@ from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
 from workers.backends import graph
 from workers.backends.base import Compiled, ModelSource, ProgressSink
+from workers.backends.loaded import Loaded, failed_with_plugins, refused, with_plugins
 from workers.backends.ort_session import (
     CUDA,
     LEVELS,
     SessionRunner,
+    libraries,
     open_session,
     runner_of,
     session_options,
     take_library,
 )
-from workers.backends.plugin_refused import refused
 from workers.diagnosis import Runtime, diagnose, failure_of, refuse_node_fault, shorten
 
 _PLACE = re.compile(
@@ -89,7 +90,7 @@ class OnnxRuntime:
         except Exception as error:  # noqa: BLE001 - the binding raises a class for each status
             said = graph.without_folder(str(error), source.path)
             refuse_node_fault(said, Runtime.ONNXRUNTIME, source.target)
-            return [_finding(said)]
+            return [with_plugins(_finding(said), _loaded())]
         return []
 
     def compile(self, source: ModelSource, out: Path, progress: ProgressSink) -> Compiled:
@@ -107,12 +108,13 @@ class OnnxRuntime:
             raise
         except Exception as error:
             _require_room(part)
-            raise failure_of(
+            failed = failure_of(
                 [str(error)],
                 Runtime.ONNXRUNTIME,
                 code="build_refused",
                 message=f"ONNX Runtime did not build the model for {source.target.arch}.",
-            ) from error
+            )
+            raise failed_with_plugins(failed, _loaded()) from error
         if progress.stopping:
             raise JobFailed("The build was stopped.", blame=Blame.NODE, code="cancelled")
         _make_whole(part, source.path)
@@ -142,12 +144,17 @@ class OnnxRuntime:
         except JobFailed:
             raise
         except Exception as error:
-            raise failure_of(
+            failed = failure_of(
                 [str(error)],
                 Runtime.ONNXRUNTIME,
                 code="engine_load_failed",
                 message="ONNX Runtime does not load the engine.",
-            ) from error
+            )
+            raise failed_with_plugins(failed, _loaded()) from error
+
+
+def _loaded() -> list[Loaded]:
+    return [Loaded(library) for library in libraries()]
 
 
 def _require_room(part: Path) -> None:

@@ -44,14 +44,15 @@ def laid(folder: Path, *more: Path) -> Path:
     return folder / "plugins"
 
 
-def compiled(folder: Path, name: str, source: str) -> Path:
-    """Return a library of a few lines of C; skips where no compiler is."""
-    compiler = shutil.which("cc")
+def compiled(folder: Path, name: str, source: str, language: str = "c") -> Path:
+    """Return a library of a few lines of C or C++; skips where no compiler of it is."""
+    compiler = shutil.which({"c": "cc", "cpp": "c++"}[language])
     if compiler is None:
-        pytest.skip("no C compiler is here")
-    (folder / f"{name}.c").write_text(source)
+        pytest.skip(f"no compiler of {language} is here")
+    file = folder / f"{name}.{language}"
+    file.write_text(source)
     goal = folder / f"{name}.so"
-    words = [compiler, "-shared", "-fPIC", "-o", str(goal), str(folder / f"{name}.c")]
+    words = [compiler, "-shared", "-fPIC", "-o", str(goal), str(file)]
     subprocess.run(words, check=True, capture_output=True)
     return goal
 
