@@ -145,7 +145,8 @@ def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
     """Find all that is wrong with the model for the target; errors fail the job, once, together."""
     from workers.checking.whole import check_model
 
-    found = check_model(source_of(job), backend, job.room, sink)
+    plugins = bool(job.plugins.get(job.target.backend))
+    found = check_model(source_of(job), backend, job.room, sink, plugins=plugins)
     rows: list[Any] = FINDINGS.dump_python(found, mode="json")
     written = job.out / CHECK_FILE
     written.write_bytes(FINDINGS.dump_json(found))

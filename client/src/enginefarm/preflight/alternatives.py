@@ -28,9 +28,14 @@ def able_targets(subject: Subject, others: Iterable[Target]) -> list[Target]:
     return [
         other
         for other in others
-        if other != subject.target
-        and not stops(check(replace(subject, target=other, version=None, room=Room())))
+        if other != subject.target and not stops(check(_for(subject, other)))
     ]
+
+
+def _for(subject: Subject, other: Target) -> Subject:
+    """Return the same model for another target; plugins are those of one backend."""
+    plugins = subject.plugins and other.backend == subject.target.backend
+    return replace(subject, target=other, version=None, room=Room(), plugins=plugins)
 
 
 def other_targets(subject: Subject, others: Iterable[Target] | None = None) -> list[Finding]:
