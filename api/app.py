@@ -63,6 +63,7 @@ ROUTERS = (
     events.router,
     jobs.router,
     targets.router,
+    targets.plugins_router,
     nodes.router,
     timing_caches.router,
     artifacts.router,

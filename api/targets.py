@@ -1,4 +1,4 @@
-"""Targets: every one the farm knows, and which live nodes build and measure it."""
+"""Targets: every one the farm knows, which live nodes build and measure it, and with what else."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from api.auth import Entrance, needs
 from api.openapi import KEYED, problems
 from enginefarm.state import Scope
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
-from enginefarm.views import TargetAvailability
+from enginefarm.views import PluginView, TargetAvailability
 from storage import nodes
 from storage.models import Node
 from tasks.fleet import description_of
+from tasks.messages import NodeDescription
 from tasks.routing import skus_of
 
 router = APIRouter(prefix="/v1/targets", tags=["farm"])
+plugins_router = APIRouter(prefix="/v1/plugins", tags=["farm"])
 Reader = Annotated[Entrance, Depends(needs(Scope.READ, Scope.SUBMIT))]
 
 
@@ -31,6 +33,31 @@ def list_targets(entrance: Reader) -> list[TargetAvailability]:
             for backend, architectures in BACKEND_ARCHITECTURES.items()
             for arch in architectures
         ]
+
+
+@plugins_router.get("", summary="List plugins", responses=problems(*KEYED))
+def list_plugins(entrance: Reader) -> list[PluginView]:
+    """Return the plugin libraries that live nodes have: what a build may name."""
+    with entrance.transaction() as (session, _):
+        return installed_on((row.name, description_of(row)) for row in nodes.live(session))
+
+
+def installed_on(nodes: Iterable[tuple[str, NodeDescription]]) -> list[PluginView]:
+    """Show the libraries of some nodes, each once for its backend, and which nodes have it."""
+    found: dict[tuple[str, str], PluginView] = {}
+    for name, told in nodes:
+        for backend in told.backends:
+            for row in backend.plugins:
+                here = PluginView(
+                    backend=backend.name,
+                    name=row.name,
+                    digest=row.digest,
+                    operators=row.operators,
+                    nodes=[],
+                )
+                known = found.setdefault((backend.name, row.digest), here)
+                known.nodes.append(name)
+    return sorted(found.values(), key=lambda row: (row.backend, row.name, row.digest))
 
 
 def availability(target: Target, nodes: Iterable[Node]) -> TargetAvailability:

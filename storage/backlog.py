@@ -28,8 +28,9 @@ from storage.database import Session, now
 from storage.models import Attempt, Build, Job, Outbox, Tenant
 
 EACH = 32
-"""How many jobs of each tenant, group, queue, target and SKU are looked at in one turn."""
+"""How many jobs of each tenant, group, queue, target, SKU and plugins are looked at in a turn."""
 _COMPARES = Job.recipe["comparison_rules"].as_string().is_not(None)
+_PLUGINS = Job.recipe["plugins"].as_string()
 _ASKED = (
     Job.queue,
     Job.stage,
@@ -37,6 +38,7 @@ _ASKED = (
     Job.backend_version.label("version"),
     Job.sku,
     _COMPARES.label("compares"),
+    _PLUGINS.label("plugins"),
 )
 _TURN = 0x72696E6773  # any number all dispatchers agree on: they take turns on this advisory lock
 
@@ -75,7 +77,7 @@ def busy(session: Session) -> dict[str, Busy]:
 def announced(session: Session, since: datetime) -> Sequence[Row[Any]]:
     """Return the jobs whose ring went out since, and was not yet answered, nor is to go out again.
 
-    Columns: queue, stage, target, version, sku, compares.
+    Columns: queue, stage, target, version, sku, compares, plugins (JSON).
     """
     rung = exists().where(
         Outbox.job_id == Job.id, Outbox.attempt == Job.attempt, Outbox.sent_at >= since
@@ -103,7 +105,10 @@ def _place_in_group(waited: ColumnElement[Any], ageing_s: float) -> ColumnElemen
     bumped = case((Build.bumped_at.is_not(None), 0), else_=1)
     return func.row_number().over(
         # Of each target: a queue's jobs for one SKU must not hide those that any node can do.
-        partition_by=(Job.tenant_id, group_of(), Job.queue, Job.target, Job.sku, _COMPARES),
+        partition_by=(
+            Job.tenant_id,
+            *(group_of(), Job.queue, Job.target, Job.sku, _COMPARES, _PLUGINS),
+        ),
         order_by=(bumped, level, Build.created_at, Outbox.id),
     )
 
@@ -113,8 +118,8 @@ def wishes(session: Session, queues: Mapping[str, int], ageing_s: float) -> Sequ
 
     ``queues``: the most memory that a free node gives a job; who needs more is left out.
 
-    Columns: ring, queue, stage, target, version, sku, compares, tenant_id, grouped, priority,
-    waited_s, bumped, memory_bytes.
+    Columns: ring, queue, stage, target, version, sku, compares, plugins, tenant_id, grouped,
+    priority, waited_s, bumped, memory_bytes.
     """
     moment = now()
     fits = or_(Job.peak_bytes.is_(None), Job.peak_bytes <= case(queues, value=Job.queue))

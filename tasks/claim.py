@@ -27,7 +27,7 @@ from tasks.messages import Assignment, ClaimReply, ClaimRequest, InputFile, JobL
 from tasks.moves import locked, move
 from tasks.plan import served_targets
 from tasks.results import MODEL_FILE, MODEL_ROLE
-from tasks.routing import needs_node_alone, serves, tool_of
+from tasks.routing import needs_node_alone, plugins_of, serves, tool_of
 
 _log = structlog.get_logger()
 
@@ -155,7 +155,8 @@ def _can(node: Node, job: Job) -> bool:
     if is_comparison(job.recipe) and not description.compares:
         return False
     stage, target = Stage(job.stage), Target.parse(job.target)
-    return serves(description, stage, target, job.backend_version, tool_of(job.recipe), job.sku)
+    asked = (job.backend_version, tool_of(job.recipe), job.sku, plugins_of(job.recipe))
+    return serves(description, stage, target, *asked)
 
 
 def _inputs(session: Session, farm: Farm, build: Build, job: Job) -> list[InputFile]:

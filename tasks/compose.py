@@ -48,6 +48,7 @@ from tasks.artifact_files import (
 from tasks.beside import judged
 from tasks.engine_config import config_of
 from tasks.gates import Named, applying, describe
+from tasks.plugin_rules import plugins_loaded
 from tasks.recipe import lets_lost_out
 from tasks.results import findings_of, model_of
 from tasks.statement import Facts
@@ -182,6 +183,7 @@ def facts_of(
         started_at=origin.started_at,
         finished_at=origin.finished_at,
         timing_cache=timing_cache,
+        plugins=plugins_loaded(row.recipe for row in (*stages.values(), *skus)),
         worker=(compiled.result or {}).get("machine"),
         evaluation=spec.evaluation if measured is not None else None,
         measure_on=[row.sku or "" for row in skus],
@@ -243,8 +245,8 @@ def _repair(job: Job | None) -> tuple[RepairReport | None, dict[str, str]]:
 
 def _recipe(compiled: Job) -> BuildRecipe:
     recipe = compiled.recipe or {}
-    options = recipe.get("options") or {}
-    return BuildRecipe(key=compiled.key or "", profiles=recipe["profiles"], options=options)
+    told = {"profiles": recipe["profiles"], "options": recipe.get("options") or {}}
+    return BuildRecipe(key=compiled.key or "", plugins=plugins_loaded([recipe]), **told)
 
 
 def _findings(checked: Job | None) -> list[Finding]:

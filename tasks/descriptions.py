@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Annotated
 
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from enginefarm.digest import Digest
 from enginefarm.numbers import Whole
 from enginefarm.state import Stage
 
@@ -27,6 +30,16 @@ class Device(_Description):
     fault: str | None = Field(default=None, description="Why it is given no work for now.")
 
 
+class PluginDescription(_Description):
+    """A library that a node's operator installed for a backend, and that really loads there."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._+-]{1,128}$")]
+    digest: Digest
+    operators: Annotated[list[str], Field(max_length=256)] | None = Field(
+        default=None, description="Those it adds; absent: the backend cannot tell."
+    )
+
+
 class BackendDescription(_Description):
     """A backend that really loads on a node, probed in a child process."""
 
@@ -37,6 +50,7 @@ class BackendDescription(_Description):
     on_device: list[str] = Field(
         default=[], description="Of those it builds for, the ones it needs a device of here for."
     )
+    plugins: list[PluginDescription] = []
     cuda: str | None = Field(
         default=None, description="The CUDA that it was built for, where it comes for several."
     )

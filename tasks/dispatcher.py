@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any
@@ -23,12 +24,12 @@ from tasks.fault_points import reach
 from tasks.fleet import description_of
 from tasks.memory import room_of
 from tasks.messages import Ring
-from tasks.routing import needs_node_alone, serves
+from tasks.routing import NO_PLUGINS, needs_node_alone, serves
 from tasks.schedule import Announced, Seat, Share, Spent, Use, Wish, choose
 
 _log = structlog.get_logger()
-_Asked = tuple[str, str, str | None, str | None, bool]
-"""Of a job: its stage, target, version, SKU, and whether it is of a comparison."""
+_Asked = tuple[str, str, str | None, str | None, bool, str | None]
+"""Of a job: its stage, target, version, SKU, whether it is of a comparison, its plugins."""
 
 
 def dispatch(farm: Farm, app: Celery) -> int:
@@ -98,21 +99,22 @@ class _Able:
         self._known: dict[_Asked, frozenset[str] | None] = {}
 
     def of(self, row: Row[Any]) -> frozenset[str] | None:
-        asked = (row.stage, row.target, row.version, row.sku, row.compares)
+        asked = (row.stage, row.target, row.version, row.sku, row.compares, row.plugins)
         if asked not in self._known:
             self._known[asked] = self._find(asked)
         return self._known[asked]
 
     def _find(self, asked: _Asked) -> frozenset[str] | None:
-        stage, text, version, sku, compares = asked
-        target = Target.parse(text)
-        if not (target.refined or sku or compares) or stage in PRECISION_STAGES:
+        stage, text, version, sku, compares, named = asked
+        target, plugins = Target.parse(text), json.loads(named) if named else NO_PLUGINS
+        refined = stage not in PRECISION_STAGES and (target.refined or sku or compares)
+        if not (refined or plugins):
             return None
         return frozenset(
             id_
             for id_, told in self._nodes.items()
             if (told.compares or not compares)
-            and serves(told, Stage(stage), target, version, None, sku)
+            and serves(told, Stage(stage), target, version, None, sku, plugins)
         )
 
 

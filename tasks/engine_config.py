@@ -13,8 +13,9 @@ from enginefarm.state import Stage
 from enginefarm.target import Target
 from storage.models import Build, Job, Model
 from tasks.results import interface_of
+from tasks.routing import plugins_of
 
-_ABSENT_IF_EMPTY = frozenset({"portability", "repaired_model", "fixed_inputs"})
+_ABSENT_IF_EMPTY = frozenset({"portability", "repaired_model", "fixed_inputs", "plugins"})
 
 
 def config_of(
@@ -48,6 +49,7 @@ def _config(
         model=build.model_digest,
         repaired_model=report.repaired_model,
         fixed_inputs=options.repair.fix_inputs,
+        plugins=list(plugins_of(compiled.recipe).get(target.backend, [])),
         model_name=build.model_name,
         inputs=interface["inputs"],
         outputs=interface["outputs"],

@@ -19,6 +19,7 @@ from tasks.comparing.recipe import is_comparison
 from tasks.measured import known_peaks, require_room
 from tasks.memory import Known, room_of
 from tasks.plan import LiveNode, TargetPlan, able, queue_now
+from tasks.plugin_rules import having
 from tasks.recipe import key_of, recipe_for
 from tasks.results import Done, findings_of, made_of, repairs_of
 from tasks.twin import spec_of
@@ -132,7 +133,8 @@ class Explainer:
 
     def _able(self, stage: Stage, version: str, sku: str | None) -> list[str]:
         tool = self.spec.precision.maker
-        return able(self.live, stage, self.plan.target, version, tool, sku)
+        there = having(self.live, stage, self.plan.target, self.spec.options.plugins)
+        return able(there, stage, self.plan.target, version, tool, sku)
 
     def _look_at_check(self, key: str) -> None:
         found = overview.newest_check(self.session, self.tenant_id, key)
@@ -150,7 +152,7 @@ class Explainer:
         if self.spec.wait_for_node == 0 and self.twin is None:
             require_room(known, stage, target, version, self.live)
         roomy = [row for row in self.live if room_of(row.description) >= known.peak_bytes]
-        return able(roomy, stage, target, version)
+        return able(having(roomy, stage, target, self.spec.options.plugins), stage, target, version)
 
     def _miss(self, stage: Stage, recipe: dict[str, Any]) -> MissView:
         target = str(self.plan.target)

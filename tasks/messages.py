@@ -20,6 +20,7 @@ from enginefarm.target import Target
 from tasks.descriptions import BackendDescription as BackendDescription  # noqa: PLC0414
 from tasks.descriptions import Device as Device  # noqa: PLC0414
 from tasks.descriptions import NodeDescription as NodeDescription  # noqa: PLC0414
+from tasks.descriptions import PluginDescription as PluginDescription  # noqa: PLC0414
 from tasks.storable import storable
 from tasks.timing_messages import TIMING_CACHE_TYPE as TIMING_CACHE_TYPE  # noqa: PLC0414
 from tasks.timing_messages import TimingMerge as TimingMerge  # noqa: PLC0414

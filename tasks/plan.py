@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from enginefarm.compile_options import first_version, unknown_to
-from enginefarm.errors import InvalidRequest
+from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
 from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
+from tasks.plugin_rules import having, nobody_has
 from tasks.routing import (
     APART,
     PRECISION_TOOL,
@@ -28,7 +28,13 @@ from tasks.routing import (
 )
 from tasks.steps import Step, steps_of
 from tasks.twin import Twin, twin_kind
-from tasks.unserved import nobody_makes, nobody_repairs, not_in_this_version, not_served
+from tasks.unserved import (
+    nobody_makes,
+    nobody_repairs,
+    not_in_this_version,
+    not_served,
+    refuse_unknown_options,
+)
 from tasks.versions import newest
 
 _UNDECIDED = "decided when a node has come that builds for the target"
@@ -82,13 +88,16 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
     Raises:
         NotServed: nobody can build it and the person does not want to wait, or waiting could not
             help (code ``backend_not_in_version``).
-        NotServed: nobody has the tool for the precision (code ``precision_not_served``).
+        NotServed: nobody has the tool for the precision (code ``precision_not_served``), or the
+            plugins (code ``plugin_not_served``).
         InvalidRequest: a gate looks at what nobody can measure (code ``gate_unmeasurable``), or the
             version that is there has no such option yet (code ``option_not_in_version``).
     """
+    plugins, every = spec.options.plugins, nodes
+    readers = _readers(having(nodes, Stage.CAST, target, plugins), target)
+    nodes = having(nodes, Stage.CHECK, target, plugins)
     version = newest_version(nodes, target)
     stages = _stages(spec, target, nodes, version)
-    readers = _readers(nodes, target)
     tool = newest_tool(readers, spec.precision)
     if version is None and target.backend in NOT_IN_THIS_VERSION:
         raise not_in_this_version(target)
@@ -98,20 +107,26 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         version = None
     if version is None:
         if spec.wait_for_node == 0:
-            raise not_served(target, [node.description for node in nodes])
+            raise _nobody(spec, target, every)
         twin = _twin(spec, target, None)
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
-    _refuse_unknown_options(spec, target, version)
+    refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
         return TargetPlan(
             target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
         )
     if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
         return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, readers))
-    reason = unmeasured_reason(nodes, target)
+    reason = unmeasured_reason(nodes, target, having_all=bool(plugins))
     _refuse_unmeasurable(spec.gates, target, reason)
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _nobody(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> NotServed:
+    if spec.options.plugins and newest_version(nodes, target) is not None:
+        return nobody_has(target, spec.options.plugins, nodes)
+    return not_served(target, [node.description for node in nodes])
 
 
 def _readers(nodes: Sequence[LiveNode], target: Target) -> Sequence[LiveNode]:
@@ -156,7 +171,9 @@ def wanted_stages(spec: BuildSpec) -> tuple[Stage, ...]:
     return every if spec.until is None else every[: every.index(spec.until) + 1]
 
 
-def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
+def unmeasured_reason(
+    nodes: Sequence[LiveNode], target: Target, *, having_all: bool = False
+) -> str:
     """Say why an engine will not be run here, from what the live nodes can do."""
     having = {
         node.name
@@ -174,7 +191,8 @@ def unmeasured_reason(nodes: Sequence[LiveNode], target: Target) -> str:
             "no benchmark jobs, or has another backend version"
         )
     sku = f" {target.sku}" if target.sku else ""
-    return f"not run: no live node has a {where} device{sku} with {target.backend}"
+    all_ = " and the plugins" if having_all else ""
+    return f"not run: no live node has a {where} device{sku} with {target.backend}{all_}"
 
 
 def able(
@@ -262,18 +280,6 @@ def _needs_measure(gate: Gate, target: Target) -> bool:
     applies = gate.target is None or gate.target == target
     elsewhere = gate.metric in _MEASURED_AT_COMPILE or gate.metric.of_model_file
     return applies and not elsewhere
-
-
-def _refuse_unknown_options(spec: BuildSpec, target: Target, version: str) -> None:
-    for name in unknown_to(target.backend, version, spec.options.compile):
-        since = first_version(target.backend, name)
-        raise InvalidRequest(
-            f"{target.backend} {version} has no options.compile.{name}.",
-            code="option_not_in_version",
-            why=f"It came with {since}, and no live node that builds {target} has as new a one.",
-            fix=f"Leave it out, or bring a node to {target.backend} {since} or newer.",
-            target=str(target),
-        )
 
 
 def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:

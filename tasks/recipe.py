@@ -13,6 +13,7 @@ from typing import Any
 from enginefarm.compile_options import OPTIONS_OF_BACKEND
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.gate import Tainted
+from enginefarm.plugins import needed
 from enginefarm.portable import in_options
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.repairs import passes_for
@@ -85,6 +86,7 @@ def recipe_for(
     spec, target = in_options(spec, target)
     head: dict[str, Any] = whole | {"target": str(target)}
     built: dict[str, Any] = {"backend_version": version, "model": model}
+    built |= _plugins(stage, spec, target)
     built["profiles"] = _plain(spec.profiles)
     if stage is Stage.REPAIR or stage in PRECISION_STAGES:
         built["profiles"] = _plain(spec.prepared_at or spec.profiles)
@@ -102,6 +104,12 @@ def recipe_for(
     given = spec.options.compile.model_dump(mode="json", exclude_none=True)
     heard = OPTIONS_OF_BACKEND[target.backend]
     return head | built | {"options": {name: given[name] for name in given if name in heard}}
+
+
+def _plugins(stage: Stage, spec: BuildSpec, target: Target) -> dict[str, Any]:
+    """Name those that the stage needs; without any it has the key that it had before."""
+    found = needed(stage, target, spec.options.plugins)
+    return {"plugins": found} if found else {}
 
 
 def _repaired(spec: BuildSpec, target: Target) -> dict[str, Any]:
@@ -129,6 +137,7 @@ def _precise(stage: Stage, spec: BuildSpec, version: str, built: dict[str, Any])
         "precision": spec.precision.recipe,
         "model": built["model"],
         "profiles": built["profiles"],
+        **({"plugins": built["plugins"]} if "plugins" in built else {}),
         # What the result is judged on is part of what the stage says.
         "evaluation": spec.evaluation,
         "synthetic": _synthetic(spec),

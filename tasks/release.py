@@ -25,6 +25,7 @@ from tasks.fleet import live_nodes
 from tasks.measured import known_peaks, require_room
 from tasks.moves import fail, move, tell
 from tasks.plan import LiveNode, able, newest_version, queue_now, waits_for_measure
+from tasks.plugin_rules import having
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
 from tasks.steps import Step
@@ -194,7 +195,13 @@ def _has_a_node(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     if job.backend_version is not None and (
         job.stage != Stage.BENCHMARK
         or not waits_for_measure(spec, target)
-        or able(ground.live, Stage.BENCHMARK, target, job.backend_version, sku=job.sku)
+        or able(
+            having(ground.live, Stage.BENCHMARK, target, spec.options.plugins),
+            Stage.BENCHMARK,
+            target,
+            job.backend_version,
+            sku=job.sku,
+        )
     ):
         return True
     _let_wait(ground, job, f"waits for a node that can {_awaited(ground, job)}")

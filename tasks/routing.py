@@ -11,8 +11,10 @@ them can be built for, and measured on the first of them that can be measured.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from enginefarm.plugins import Named, needed
 from enginefarm.precision import PrecisionTool
 from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Stage
@@ -30,6 +32,7 @@ NODE_STAGES = (
 """Stages that run on nodes; ``publish`` runs in the control plane."""
 PRECISION_TOOL = Target(backend="onnxruntime", arch="cpu")
 """What a node must build for to write models in another precision."""
+NO_PLUGINS: Named = MappingProxyType({})
 APART = frozenset({PrecisionTool.MODELOPT})
 """Tools that a node must have besides, each under its own name."""
 ON_ITS_SKU = frozenset({Stage.CHECK, Stage.COMPILE, Stage.BENCHMARK})
@@ -144,17 +147,38 @@ def serves(
     version: str | None = None,
     tool: PrecisionTool | None = None,
     sku: str | None = None,
+    plugins: Named = NO_PLUGINS,
 ) -> bool:
     """Tell whether a node can do ``stage`` for ``target``; ``tool`` makes its precision.
 
     ``sku`` is that of the GPU to do it on, where it is another than the target names, or none.
+    ``plugins`` are those of the build; asked for are those that the stage needs.
     """
     if stage not in node.stages or (target.refined and not node.reads_refined_targets):
         return False
     wanted = sku or target.sku
     if wanted is not None and stage in ON_ITS_SKU and not arch_of_sku(node, target, wanted):
         return False
+    if lacking(node, needed(stage, target, plugins)):
+        return False
     return backend_for(node.backends, stage, target, version, tool) is not None
+
+
+def lacking(node: NodeDescription, wanted: Named) -> list[str]:
+    """Return the plugins that a node does not have for the backend that is to load them."""
+    there = {(row.name, each.digest) for row in node.backends for each in row.plugins}
+    return [
+        digest
+        for backend, digests in wanted.items()
+        for digest in digests
+        if (backend, digest) not in there
+    ]
+
+
+def plugins_of(recipe: dict[str, Any] | None) -> Named:
+    """Return the plugins that a stage's recipe names."""
+    found: Named = (recipe or {}).get("plugins") or NO_PLUGINS
+    return found
 
 
 def tool_of(recipe: dict[str, Any] | None) -> PrecisionTool | None:

@@ -16,6 +16,7 @@ from enginefarm.sku import EVERY, MOST_SKUS, is_sku, sku_of
 from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from tasks.plan import LiveNode, TargetPlan, able, waits_for_measure
+from tasks.plugin_rules import having
 
 
 def skus_by_arch(nodes: Iterable[LiveNode], *, well: bool = False) -> dict[str, set[str]]:
@@ -71,8 +72,9 @@ def on_skus(spec: BuildSpec, plan: TargetPlan, nodes: Sequence[LiveNode]) -> Tar
         return replace(plan, skus=skus)
     if not plan.measured:
         raise _not_measured(plan, skus[0], plan.reason or "")
+    there_with = having(nodes, Stage.BENCHMARK, plan.target, spec.options.plugins)
     for sku in skus:
-        measurers = able(nodes, Stage.BENCHMARK, plan.target, plan.version, sku=sku)
+        measurers = able(there_with, Stage.BENCHMARK, plan.target, plan.version, sku=sku)
         if not measurers and not waits_for_measure(spec, plan.target):
             why = f"no live node measures {plan.target} {plan.version} on an {sku} that is well"
             raise _not_measured(plan, sku, why)

@@ -7,13 +7,14 @@ Everything in it comes from the control plane's own rows; what a node reported s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from enginefarm.attestation import PREDICATE_TYPE, STATEMENT_TYPE
 from enginefarm.digest import hex_of
 from enginefarm.manifest import Manifest
+from enginefarm.plugins import Named
 from enginefarm.precision import PrecisionTool
 from enginefarm.repair_report import PassReport
 
@@ -45,6 +46,7 @@ class Facts:
     precision_recipe: dict[str, Any] | None = None
     precision_files: Sequence[dict[str, Any]] = ()
     measure_on: Sequence[str] = ()
+    plugins: Named = field(default_factory=dict)
     timing_cache: str | None = None
     """The snapshot of timings, which are also code, that the compiler was given and took."""
 
@@ -133,11 +135,13 @@ def _definition(facts: Facts) -> dict[str, Any]:
             for name in ("evaluation", "evaluation_metric", "synthetic", "seed", "options")
             if name in facts.benchmark_recipe
         } | ({"measure_on": list(facts.measure_on)} if facts.measure_on else {})
+    if facts.plugins:
+        external["plugins"] = {name: list(row) for name, row in facts.plugins.items()}
     if facts.evaluation is not None:
         dependencies.append(
             {"name": "evaluation.npz", "digest": {"sha256": hex_of(facts.evaluation)}}
         )
-    dependencies += _timings(facts)
+    dependencies += _plugins(facts) + _timings(facts)
     return {
         "buildType": BUILD_TYPE,
         "externalParameters": external,
@@ -145,6 +149,15 @@ def _definition(facts: Facts) -> dict[str, Any]:
         | ({} if facts.repair_recipe is None else {"passes": facts.repair_recipe["passes"]}),
         "resolvedDependencies": dependencies,
     }
+
+
+def _plugins(facts: Facts) -> list[dict[str, Any]]:
+    """Return the libraries whose code had a part in the engine, or in what is said of it."""
+    return [
+        {"name": f"plugins/{backend}/{hex_of(digest)[:12]}", "digest": {"sha256": hex_of(digest)}}
+        for backend, digests in facts.plugins.items()
+        for digest in digests
+    ]
 
 
 def _timings(facts: Facts) -> list[dict[str, Any]]:

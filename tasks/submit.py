@@ -36,6 +36,7 @@ from tasks.measured import refuse_short
 from tasks.moves import roll_up
 from tasks.named_artifacts import require_named
 from tasks.plan import TargetPlan, plan_target
+from tasks.plugin_rules import check_plugins
 from tasks.precision_rules import check_precision
 from tasks.release import Ground, release_from
 from tasks.skus import on_skus, resolved
@@ -224,6 +225,7 @@ def admit(session: Session, tenant_id: str, spec: BuildSpec) -> Model:
             check_within(inputs, arrays, profile)
     require_named(session, tenant_id, spec.gates)
     check_precision(spec)
+    check_plugins(spec)
     if spec.precision.calibration is not None:
         dataset = catalogue.get_dataset(session, tenant_id, spec.precision.calibration)
         arrays = [TensorView.model_validate(row) for row in dataset.arrays]

@@ -14,6 +14,7 @@ import structlog
 from enginefarm.compile_options import UNTIMED, TimingReuse
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.errors import Conflict
+from enginefarm.plugins import Named
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from storage import attempts, blobs, builds, jobs, timing_caches
@@ -23,6 +24,7 @@ from tasks import lease, sent
 from tasks.farm import Farm
 from tasks.fleet import description_of
 from tasks.messages import NodeDescription
+from tasks.routing import NO_PLUGINS, plugins_of
 from tasks.timing_messages import (
     TIMING_CACHE_TYPE,
     TimingFile,
@@ -40,7 +42,11 @@ TIMED_BACKENDS = frozenset({"tensorrt"})
 
 
 def namespace_of(
-    target: Target, version: str, options: dict[str, Any], node: NodeDescription
+    target: Target,
+    version: str,
+    options: dict[str, Any],
+    node: NodeDescription,
+    plugins: Named = NO_PLUGINS,
 ) -> dict[str, Any] | None:
     """Return what parts the caches of a build on a node; None where something is not certain."""
     if target.backend not in TIMED_BACKENDS or options.get("timing_cache") == TimingReuse.OFF:
@@ -52,13 +58,15 @@ def namespace_of(
     if len(cuda) != 1 or len(gpus) != 1 or None in cuda:
         return None
     flags = {name: value for name, value in options.items() if name not in UNTIMED}
+    # A plugin's kernels are timed, too, and under the same name may be others in another library.
+    loaded = {"plugins": sorted(plugins[target.backend])} if plugins.get(target.backend) else {}
     return {
         "backend": target.backend,
         "version": version,
         "cuda": cuda.pop(),
         "gpu": gpus.pop(),
         "flags": flags,
-    }
+    } | loaded
 
 
 def offer(session: Session, farm: Farm, job: Job, node: Node) -> TimingOffer | None:
@@ -67,7 +75,8 @@ def offer(session: Session, farm: Farm, job: Job, node: Node) -> TimingOffer | N
         return None
     target, options = Target.parse(job.target), (job.recipe or {}).get("options") or {}
     version = job.backend_version or ""
-    parts = namespace_of(target, version, options, description_of(node))
+    plugins = plugins_of(job.recipe)
+    parts = namespace_of(target, version, options, description_of(node), plugins)
     if parts is None:
         return None
     namespace = digest_of(canonical_json(parts))

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from enginefarm.errors import NotServed
+from enginefarm.compile_options import first_version, unknown_to
+from enginefarm.errors import InvalidRequest, NotServed
 from enginefarm.precision import Precision
+from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
@@ -111,3 +113,20 @@ def other_skus(target: Target, nodes: Sequence[NodeDescription]) -> list[str]:
         for sku in skus_of(node, target.arch)
     }
     return sorted(map(str, found))
+
+
+def refuse_unknown_options(spec: BuildSpec, target: Target, version: str) -> None:
+    """Refuse an option that the version which would build has not yet.
+
+    Raises:
+        InvalidRequest: code ``option_not_in_version``.
+    """
+    for name in unknown_to(target.backend, version, spec.options.compile):
+        since = first_version(target.backend, name)
+        raise InvalidRequest(
+            f"{target.backend} {version} has no options.compile.{name}.",
+            code="option_not_in_version",
+            why=f"It came with {since}, and no live node that builds {target} has as new a one.",
+            fix=f"Leave it out, or bring a node to {target.backend} {since} or newer.",
+            target=str(target),
+        )

@@ -12,6 +12,7 @@ from storage import catalogue
 from storage.database import Session
 from storage.ids import new_id
 from storage.models import Model
+from tasks.comparing.plugins import plugins_of_both, require_plugins
 from tasks.comparing.subjects import VERSION_BOUND, read_pair, require_alike, run_for
 
 _PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
@@ -34,7 +35,7 @@ def build_for(
         model=first.artifact.model_digest,
         targets=[target],
         profiles=_PROFILES.validate_python(first.profiles),
-        options=StageOptions(benchmark=asked.options),
+        options=StageOptions(benchmark=asked.options, plugins=plugins_of_both(pair)),
         evaluation=first.spec.evaluation,
         synthetic=first.spec.synthetic,
         seed=first.spec.seed,
@@ -58,10 +59,12 @@ def admit_compared(session: Session, tenant_id: str, spec: BuildSpec, compare: C
 
     Raises:
         NotFound: the tenant has no such artifact, or its model or dataset is gone.
-        InvalidRequest: they cannot be run side by side; see ``tasks.comparing.subjects``.
+        InvalidRequest: they cannot be run side by side; see ``tasks.comparing.subjects``, and
+            ``tasks.comparing.plugins``.
     """
     pair = read_pair(session, tenant_id, compare.first, compare.second)
     require_alike(pair, list(spec.profiles))
+    require_plugins(pair)
     if spec.evaluation is not None:
         catalogue.get_dataset(session, tenant_id, spec.evaluation)
     return catalogue.get_model(session, tenant_id, pair[0].artifact.model_digest)

@@ -9,6 +9,7 @@ from enginefarm.spec import BuildSpec
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from tasks.plan import LiveNode, TargetPlan, newest_version, plan_target
+from tasks.plugin_rules import having
 from tasks.routing import serves
 from tasks.unserved import nobody_compares
 from tasks.versions import newest
@@ -26,7 +27,7 @@ def plan_for(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> Targ
     """
     if spec.compare is None:
         return plan_target(spec, target, nodes)
-    version = _comparing(spec.compare, target, nodes)
+    version = planned_version(spec, target, nodes)
     if version is None and spec.wait_for_node == 0:
         raise nobody_compares(target, spec.compare.backend_version)
     return TargetPlan(target, version, COMPARED_STAGES, measured=True, reason=None)
@@ -35,8 +36,9 @@ def plan_for(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> Targ
 def planned_version(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> str | None:
     """Return the backend version in which live nodes would do what a build asks of a target."""
     if spec.compare is None:
-        return newest_version(nodes, target)
-    return _comparing(spec.compare, target, nodes)
+        return newest_version(having(nodes, Stage.CHECK, target, spec.options.plugins), target)
+    there = having(nodes, Stage.BENCHMARK, target, spec.options.plugins)
+    return _comparing(spec.compare, target, there)
 
 
 def _comparing(compare: Compared, target: Target, nodes: Sequence[LiveNode]) -> str | None:

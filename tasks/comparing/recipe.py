@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from enginefarm.compared import Compared
+from enginefarm.plugins import needed
 from enginefarm.spec import BenchmarkOptions, BuildSpec
 from enginefarm.state import Stage
+from enginefarm.target import Target
 
 RECIPE_SCHEMA = 1
 COMPARISON_RULES = 2
@@ -47,7 +49,12 @@ def compared_recipe(
     if stage is Stage.PUBLISH:
         named = {"first": compare.first, "second": compare.second}
         return head | {"artifacts": named, "benchmark_key": benchmark_key}
-    return head | _measured(spec, compare, version, engines)
+    return head | _plugins(spec, target) | _measured(spec, compare, version, engines)
+
+
+def _plugins(spec: BuildSpec, target: Target) -> dict[str, Any]:
+    found = needed(Stage.BENCHMARK, target, spec.options.plugins)
+    return {"plugins": found} if found else {}
 
 
 def _measured(

@@ -17,7 +17,7 @@ from enginefarm.precision import Precision
 from enginefarm.search import SearchSpec, SearchState, with_precision
 from enginefarm.search_views import Outcome
 from enginefarm.spec import BuildSpec
-from enginefarm.state import Blame
+from enginefarm.state import Blame, Stage
 from storage import builds, searches
 from storage.database import Session, now
 from storage.models import Candidate, Search
@@ -27,6 +27,7 @@ from tasks.fault_points import reach
 from tasks.fleet import live_nodes
 from tasks.loops import one_by_one
 from tasks.plan import newest_tool, newest_version
+from tasks.plugin_rules import having
 from tasks.search import built, choice, outcome, words
 from tasks.search.begin import kinds_of, measured_now
 from tasks.search.strategy import Away, next_step, nothing_is_away
@@ -93,10 +94,12 @@ def _away(session: Session, spec: SearchSpec) -> Away:
     Nothing is held back where the build waits for a node by itself, nor while no node has the
     target: then everything waits.
     """
-    live = live_nodes(session)
-    if spec.build.wait_for_node > 0 or newest_version(live, spec.build.targets[0]) is None:
+    live, target, plugins = live_nodes(session), spec.build.targets[0], spec.build.options.plugins
+    builders = having(live, Stage.CHECK, target, plugins)
+    if spec.build.wait_for_node > 0 or newest_version(builders, target) is None:
         return nothing_is_away
-    return lambda asked: asked.stage is not None and newest_tool(live, asked) is None
+    makers = having(live, Stage.CAST, target, plugins)
+    return lambda asked: asked.stage is not None and newest_tool(makers, asked) is None
 
 
 def _waited_for_a_tool(session: Session, farm: Farm, row: Search) -> bool:

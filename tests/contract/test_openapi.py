@@ -37,6 +37,7 @@ PATHS = {
     "/v1/searches/{search_id}": {"get"},
     "/v1/searches/{search_id}/cancel": {"post"},
     "/v1/targets": {"get"},
+    "/v1/plugins": {"get"},
     "/v1/timing-caches": {"get"},
     "/v1/timing-caches/{digest}": {"get"},
     "/v1/timing-caches/{digest}/drop": {"post"},

@@ -19,6 +19,9 @@ def built_with(report: BuildReport) -> dict[str, JsonValue]:
     }
     if report.recipe is not None:
         found |= {f"options.{name}": value for name, value in report.recipe.options.items()}
+        found |= {
+            f"plugins.{name}": list[JsonValue](each) for name, each in report.recipe.plugins.items()
+        }
         found |= {f"profile {n}": as_flags(row) for n, row in enumerate(report.recipe.profiles)}
     found |= _precision(report.precision)
     for row in report.repair.applied if report.repair else []:

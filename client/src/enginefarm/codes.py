@@ -12,6 +12,7 @@ from enginefarm.comparison_codes import COMPARISON_CODES
 from enginefarm.device_codes import DEVICE_CODES
 from enginefarm.finding_codes import FINDING_CODES
 from enginefarm.gate_codes import GATE_CODES
+from enginefarm.plugin_codes import PLUGIN_CODES
 from enginefarm.precision_codes import PRECISION_CODES
 from enginefarm.upload_codes import UPLOAD_CODES
 
@@ -290,7 +291,7 @@ _CODES: dict[str, str] = {
 
 _PARTS = (
     *(CLIENT_CODES, COMPARISON_CODES, DEVICE_CODES, FINDING_CODES, GATE_CODES),
-    *(PRECISION_CODES, UPLOAD_CODES),
+    *(PLUGIN_CODES, PRECISION_CODES, UPLOAD_CODES),
 )
 CODES: Final[dict[str, str]] = dict(
     sorted(row for part in (_CODES, *_PARTS) for row in part.items())

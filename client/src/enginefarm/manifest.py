@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
 from enginefarm.digest import Digest, canonical_json, digest_of
 from enginefarm.errors import VerificationFailed
+from enginefarm.plugins import MOST_PLUGINS
 from enginefarm.spec import FixedInput
 from enginefarm.target_text import Portability
 
@@ -169,6 +170,8 @@ class EngineConfig(BaseModel):
     fixed_inputs: dict[str, FixedInput] = {}
     """What the model takes and the engine does not: what each of them always is."""
     model_name: str
+    plugins: Annotated[list[Digest], Field(max_length=MOST_PLUGINS)] = []
+    """Libraries that its runtime must have loaded before it opens the engine."""
     inputs: list[dict[str, JsonValue]]
     outputs: list[dict[str, JsonValue]]
     profiles: list[dict[str, JsonValue]]

@@ -27,6 +27,7 @@ from enginefarm.accuracy_report import OutputAccuracy as OutputAccuracy  # noqa:
 from enginefarm.accuracy_report import WorstSample as WorstSample  # noqa: PLC0414
 from enginefarm.accuracy_report import why_lost
 from enginefarm.device_times import DeviceTimes as DeviceTimes  # noqa: PLC0414
+from enginefarm.digest import Digest
 from enginefarm.finding import Finding
 from enginefarm.percentiles import Percentiles as Percentiles  # noqa: PLC0414
 from enginefarm.precision_report import PrecisionReport
@@ -139,6 +140,9 @@ class BuildRecipe(_Data):
     key: str = Field(description="Of the recipe that the engine was compiled by.")
     profiles: list[Profile] = []
     options: dict[str, JsonValue] = Field(default={}, description="Those that were asked for.")
+    plugins: dict[str, list[Digest]] = Field(
+        default={}, description="Libraries that were loaded, by the backend that did."
+    )
 
 
 class SkuReport(_Data):

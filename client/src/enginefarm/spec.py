@@ -31,6 +31,7 @@ from enginefarm.gate import Gate as Gate  # noqa: PLC0414 - as above
 from enginefarm.gate import Metric as Metric  # noqa: PLC0414 - as above
 from enginefarm.gate import Unmeasured as Unmeasured  # noqa: PLC0414 - as above
 from enginefarm.numbers import Real, Whole
+from enginefarm.plugins import Plugins
 from enginefarm.precision import Precision
 from enginefarm.sku import EVERY, MOST_SKUS, Sku
 from enginefarm.state import Stage
@@ -160,11 +161,16 @@ class RepairOptions(_Strict):
 
 
 class StageOptions(_Strict):
-    """Options by the stage they belong to."""
+    """Options by the stage they belong to, and what stages load."""
 
     repair: RepairOptions = RepairOptions()
     compile: CompileOptions = CompileOptions()
     benchmark: BenchmarkOptions = BenchmarkOptions()
+    plugins: Plugins = Field(
+        default={},
+        description="Libraries that nodes must have and load, by digest, for each backend that"
+        " loads them: operators of the model's own.",
+    )
 
 
 class SyntheticInput(_Strict):

@@ -214,6 +214,18 @@ class TargetAvailability(View):
     )
 
 
+class PluginView(View):
+    """A plugin library that live nodes have, of which a build may name the digest."""
+
+    backend: str
+    name: str = Field(description="Of the file; nodes may call one library by several names.")
+    digest: Digest
+    operators: list[str] | None = Field(
+        description="Those that it adds; null: its backend cannot tell."
+    )
+    nodes: list[str]
+
+
 class BackendView(View):
     """A backend as a node found it."""
 

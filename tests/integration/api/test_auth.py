@@ -38,6 +38,7 @@ PATHS = {
     ("POST", "/v1/searches/srch_none/cancel"): WRITE,
     ("GET", "/v1/jobs/job_none/attempts/1/log"): LOOK,
     ("GET", "/v1/targets"): LOOK,
+    ("GET", "/v1/plugins"): LOOK,
     ("GET", "/v1/nodes"): LOOK,
     ("GET", "/v1/timing-caches"): LOOK,
     ("GET", f"/v1/timing-caches/{SOME}"): LOOK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from enginefarm.cli.trtexec_arguments import KNOWN, added, read
 from enginefarm.cli.trtexec_refused import REFUSED
 from enginefarm.compile_options import CompileOptions
+from enginefarm.digest import digest_of
 from enginefarm.errors import InvalidRequest
 from enginefarm.spec import BuildSpec
 
@@ -80,12 +82,41 @@ def test_a_flag_is_an_option_that_the_spec_takes(text: str, options: dict[str, A
     CompileOptions.model_validate(told)
 
 
+def test_a_library_is_named_by_the_digest_of_its_file_and_is_not_sent(tmp_path: Path) -> None:
+    first, second = tmp_path / "libscale.so", tmp_path / "libmore.so"
+    first.write_bytes(b"one")
+    second.write_bytes(b"two")
+    named = f"--staticPlugins={first} --dynamicPlugins={second} --plugins={first}"
+    digests = [digest_of(b"one"), digest_of(b"two")]
+    assert added(asked(), [named])["options"] == {"plugins": {"tensorrt": digests}}
+    carried = added(asked(), [f"--setPluginsToSerialize={first} --versionCompatible"])["options"]
+    assert carried == {
+        "compile": {"serialize_plugins": True, "version_compatible": True},
+        "plugins": {"tensorrt": digests[:1]},
+    }
+    given = asked(options={"plugins": {"tensorrt": digests}})
+    for text, code in (
+        ("--staticPlugins", "invalid_argument"),
+        (f"--staticPlugins={tmp_path}/absent.so", "plugin_unknown"),
+    ):
+        with pytest.raises(InvalidRequest) as refused:
+            added(asked(), [text])
+        assert refused.value.code == code
+    with pytest.raises(InvalidRequest) as twice:
+        added(given, [f"--staticPlugins={first}"])
+    assert (twice.value.code, twice.value.message.split()[0]) == (
+        "named_twice",
+        "options.plugins.tensorrt",
+    )
+
+
 def test_every_flag_that_is_taken_is_tried_here() -> None:
     tried = {word[2:].partition("=")[0] for text, _ in FLAGS for word in text.split()}
     assert {*KNOWN} - tried == {
         *("minShapes", "optShapes", "maxShapes", "shapes", "profile", "builderOptimizationLevel"),
         *("directIO", "distributiveIndependence", "noCompilationCache", "versionCompatible"),
         "infStreams",
+        *("plugins", "staticPlugins", "dynamicPlugins", "setPluginsToSerialize"),
     }
     assert not KNOWN & set(REFUSED)
 

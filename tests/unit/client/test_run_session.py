@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,7 +28,9 @@ class Runtime:
     """What the command asks of ONNX Runtime; ``loads``: what a session gets in the end."""
 
     __version__ = "1.31.1"
-    SessionOptions = SimpleNamespace
+
+    def SessionOptions(self) -> SimpleNamespace:  # noqa: N802 - the runtime's own name
+        return SimpleNamespace(register_custom_ops_library=self.asked.append)
 
     def __init__(self, available: list[str], loads: list[str]) -> None:
         self.available, self.loads = available, loads
@@ -47,9 +50,9 @@ class Runtime:
         return SimpleNamespace(get_providers=lambda: self.loads)
 
 
-def session(runtime: Runtime, target: str) -> Any:  # noqa: ANN401 - the runtime's own
+def session(runtime: Runtime, target: str, *libraries: Path) -> Any:  # noqa: ANN401 - the runtime's own
     installed: Any = SimpleNamespace(config=config(target), engine="model.onnx")
-    return opened(runtime, installed)
+    return opened(runtime, installed, libraries)
 
 
 def test_an_engine_of_another_runtime_and_one_for_another_gpu_are_refused() -> None:
@@ -82,6 +85,14 @@ def test_an_engine_for_a_gpu_gets_cuda_first_with_its_libraries_loaded() -> None
     session(runtime, "onnxruntime@sm_89")
 
     assert runtime.asked == ["preload", CUDA, CPU]
+
+
+def test_the_engine_is_opened_after_the_plugins_that_it_needs() -> None:
+    runtime = Runtime([CPU], [CPU])
+
+    session(runtime, "onnxruntime@cpu", Path("/libone.so"), Path("/libtwo.so"))
+
+    assert runtime.asked == ["/libone.so", "/libtwo.so", CPU]
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,8 @@ def _print(installed: Installed, fit: Fit | None = None, *, as_json: bool) -> No
     say(f"model     {config.model_name} {config.model}")
     say(f"signed by {artifact.statement.keyid}")
     say(f"builder   {artifact.statement.builder}")
+    for each in config.plugins:
+        say(f"needs     the plugin {each}: its runtime must have loaded it")
     for layer in artifact.manifest.layers:
         if layer.name not in installed.left_out:
             say(f"  {size(layer.size):>9}  {installed.folder / layer.name}")

@@ -15,7 +15,7 @@ import typer
 from pydantic import JsonValue
 from rich.text import Text
 
-from enginefarm.cli import arguments
+from enginefarm.cli import arguments, plugin_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.display import follow
 from enginefarm.cli.exit_codes import ExitCode, exit_code_of
@@ -93,7 +93,7 @@ def check(  # noqa: PLR0913 - one parameter for each option
     asked: dict[str, JsonValue] = {
         "targets": [str(each) for each in targets],
         "profiles": arguments.plain_profiles(arguments.profiles(profile or [])),
-        "options": arguments.repairs(arguments.options(option or []), fix or [], allow or []),
+        "options": arguments.repairs(_options(option or []), fix or [], allow or []),
         "wait_for_node": arguments.seconds(wait_for_node),
         "until": "check",
     }
@@ -111,6 +111,10 @@ def check(  # noqa: PLR0913 - one parameter for each option
     _tell(outcome, as_json=as_json)
     if not outcome.good:
         raise typer.Exit(outcome.exit_code)
+
+
+def _options(option: list[str]) -> dict[str, JsonValue]:
+    return plugin_arguments.in_options(arguments.options(option))
 
 
 def _asked(

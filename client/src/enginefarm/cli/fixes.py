@@ -50,6 +50,18 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "options.benchmark.not_finite",
         "See it with: enginefarm report {artifact}; or add --option benchmark.not_finite=publish.",
     ),
+    "plugin_not_served": (
+        "set wait_for_node",
+        "Name digests that «enginefarm plugins» lists, or wait for a node: --wait-for-node 10m.",
+    ),
+    "plugin_precision": (
+        "Name the same operators",
+        "Name the operators' library for ONNX Runtime, too: --option plugins.onnxruntime=FILE.",
+    ),
+    "plugin_unused": (
+        "options.plugins.",
+        "Leave the option out, or add a --target of that backend.",
+    ),
     "gate_bounds": ("at_least", "Give the gates of one metric finite bounds that leave room."),
     "gate_direction": ("instead of", "Write {metric}{sign}{bound}."),
     "gate_against": ("if_tainted", "Name another artifact, or add --if-tainted allow."),

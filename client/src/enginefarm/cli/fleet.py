@@ -1,4 +1,4 @@
-"""``enginefarm nodes`` and ``enginefarm targets``."""
+"""``enginefarm nodes``, ``enginefarm targets`` and ``enginefarm plugins``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from enginefarm.cli.output import Json, print_json, remark, stdout
 from enginefarm.cli.session import connect
-from enginefarm.cli.tables import nodes_table, targets_table
+from enginefarm.cli.tables import nodes_table, plugins_table, targets_table
 from enginefarm.counted import counted
 
 
@@ -20,6 +20,21 @@ def nodes(ctx: typer.Context, *, as_json: Json = False) -> None:
         print_json(found)
     else:
         stdout().print(nodes_table(found))
+
+
+def plugins(ctx: typer.Context, *, as_json: Json = False) -> None:
+    """List the plugin libraries that a build may name."""
+    with connect(ctx) as farm:
+        found = farm.fleet.plugins()
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        remark("no live node has a plugin; an operator installs them: docs/operate/plugins.md")
+        return
+    stdout().print(plugins_table(found))
+    first = found[0]
+    remark(f"a build names one with --option plugins.{first.backend}={first.digest}")
 
 
 def targets(

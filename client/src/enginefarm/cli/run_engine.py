@@ -19,6 +19,7 @@ from pydantic import JsonValue
 from enginefarm.cli import arguments
 from enginefarm.cli.artifacts import Trust
 from enginefarm.cli.output import Json, print_json, say
+from enginefarm.cli.plugin_arguments import libraries_for
 from enginefarm.cli.run_session import RUNTIME, first_line, opened, require_runs_here
 from enginefarm.cli.run_shapes import require_not_fixed, shapes_of_run, unknown_input
 from enginefarm.cli.session import settings_of
@@ -38,22 +39,33 @@ _DTYPES = {
 }
 
 
+_Shapes = Annotated[
+    list[str] | None,
+    typer.Option(metavar="INPUT=SHAPE", help="As x=1x3x320x480. Repeatable."),
+]
+_Synthetic = Annotated[
+    list[str] | None,
+    typer.Option(metavar="INPUT=VALUES", help="As ids=0:30521 or sr=16000. Repeatable."),
+]
+_Libraries = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help="A library with operators of the model's own. It is code. Repeatable."
+    ),
+]
+
+
 def run(  # noqa: PLR0913 - one parameter for each option
     ctx: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that pull has made.")],
     *,
     trust: Trust = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="INPUT=SHAPE", help="As x=1x3x320x480. Repeatable."),
-    ] = None,
+    shape: _Shapes = None,
     outside_profile: Annotated[
         bool, typer.Option("--outside-profile", help="Also a shape that it was not built for.")
     ] = False,
-    synthetic: Annotated[
-        list[str] | None,
-        typer.Option(metavar="INPUT=VALUES", help="As ids=0:30521 or sr=16000. Repeatable."),
-    ] = None,
+    synthetic: _Synthetic = None,
+    plugin: _Libraries = None,
     seed: Annotated[
         int, typer.Option(min=0, metavar="NUMBER", help="Seed of the made-up inputs.")
     ] = 0,
@@ -65,11 +77,12 @@ def run(  # noqa: PLR0913 - one parameter for each option
     keys = read_trust(settings_of(ctx).require_trust(trust)).keys
     installed = verify_folder(folder, keys)
     require_runs_here(installed.config)
+    libraries = libraries_for(installed.config.plugins, plugin or [])
     require_not_fixed(installed.config, [*how, *asked])
     shapes = shapes_of_run(installed.config, asked, outside_profile=outside_profile)
     tell_nobody()
     numpy, runtime = _extra("numpy"), _extra(RUNTIME)
-    session = opened(runtime, installed)
+    session = opened(runtime, installed, libraries)
     inputs = _inputs(numpy.random.default_rng(seed), session.get_inputs(), shapes, how)
     started = time.perf_counter()
     outputs = _outputs(session, inputs)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from enginefarm.errors import FarmError, NotServed
@@ -34,8 +35,12 @@ def require_runs_here(config: EngineConfig, look: Callable[[], Host] = look_at_h
         require_fit(config, look())
 
 
-def opened(runtime: Any, installed: Installed) -> Any:  # noqa: ANN401 - ONNX Runtime's own
-    """Return a session on the engine.
+def opened(
+    runtime: Any,  # noqa: ANN401 - ONNX Runtime's own
+    installed: Installed,
+    libraries: Sequence[Path] = (),
+) -> Any:  # noqa: ANN401 - as above
+    """Return a session on the engine, with the plugins that it needs.
 
     Raises:
         FarmError: the runtime of this machine does not load it (code ``engine_load_failed``).
@@ -46,6 +51,8 @@ def opened(runtime: Any, installed: Installed) -> Any:  # noqa: ANN401 - ONNX Ru
     quiet.log_severity_level = 4
     providers = [_CPU_PROVIDER] if config.arch == CPU else _with_cuda(runtime, config)
     try:
+        for library in libraries:
+            quiet.register_custom_ops_library(str(library))
         session = runtime.InferenceSession(
             str(installed.engine), quiet, providers=providers, enable_fallback=0
         )

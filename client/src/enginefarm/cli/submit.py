@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 from pydantic import JsonValue
 
-from enginefarm.cli import arguments, trtexec_arguments
+from enginefarm.cli import arguments, plugin_arguments, trtexec_arguments
 from enginefarm.cli import submit_options as options
 from enginefarm.cli.check import findings_table
 from enginefarm.cli.display import upload_progress
@@ -170,7 +170,7 @@ def _rewritten(
 
     What is finer stands among the options.
     """
-    given = arguments.options(option)
+    given = plugin_arguments.in_options(arguments.options(option))
     finer = given.pop("precision", {})
     rewritten: dict[str, JsonValue] = {"options": arguments.repairs(given, fix or [], allow or [])}
     rewritten["measure_on"] = list[JsonValue](skus or [])

@@ -48,7 +48,11 @@ IfTainted = Annotated[
 Labels = Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=f"key=value. {_MANY}")]
 Options = Annotated[
     list[str] | None,
-    typer.Option(metavar="STAGE.OPTION=VALUE", help=f"As compile.optimization_level=3. {_MANY}"),
+    typer.Option(
+        metavar="STAGE.OPTION=VALUE",
+        help="As compile.optimization_level=3; plugins.BACKEND=DIGEST or a library's file: its"
+        f" digest is sent. {_MANY}",
+    ),
 ]
 Trtexec = Annotated[
     list[str] | None,

@@ -18,6 +18,7 @@ from enginefarm.views import (
     ModelSummary,
     ModelView,
     NodeView,
+    PluginView,
     TargetAvailability,
 )
 
@@ -119,6 +120,15 @@ def targets_table(targets: Iterable[TargetAvailability]) -> Grid:
             ", ".join(each) or NONE for each in (target.compiles, target.measures, target.skus)
         )
         grid.add(str(target.target), ", ".join(target.versions) or absent, *lists)
+    return grid
+
+
+def plugins_table(plugins: Iterable[PluginView]) -> Grid:
+    """Return the plugin libraries; a digest that is to be named is never cut."""
+    grid = _grid("backend!", "library~", "digest!", "operators~", "on~")
+    for row in plugins:
+        operators = NONE if row.operators is None else ", ".join(row.operators)
+        grid.add(row.backend, row.name, row.digest, operators, ", ".join(row.nodes))
     return grid
 
 

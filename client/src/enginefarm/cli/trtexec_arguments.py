@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from enginefarm.cli.plugin_arguments import library_digest
+from enginefarm.cli.trtexec_profiles import PROFILED, Profiles, unreadable
 from enginefarm.cli.trtexec_refused import REFUSED
 from enginefarm.compile_options import HardwareCompatibility, RuntimePlatform, Tiling, Verbosity
 from enginefarm.errors import InvalidRequest
@@ -18,8 +20,6 @@ _POOLS = {
     "workspace": ("workspace_mib", 1 << 20),
     "tacticsharedmem": ("tactic_shared_memory_kib", 1 << 10),
 }
-_SHAPES = {"minShapes": "min", "optShapes": "opt", "maxShapes": "max"}
-_ENDS = ("min", "opt", "max")
 Options = dict[str, JsonValue]
 
 
@@ -30,6 +30,7 @@ class Trtexec:
     profiles: list[dict[str, dict[str, list[int]]]] = field(default_factory=list)
     compile: Options = field(default_factory=dict)
     benchmark: Options = field(default_factory=dict)
+    plugins: list[str] = field(default_factory=list)
 
 
 def _number(option: str) -> Callable[[str], Options]:
@@ -109,11 +110,12 @@ _BARE: dict[str, Options] = {
     "vc": {"version_compatible": True},
     "versionCompatible": {"version_compatible": True},
 }
-_PROFILED = {*_SHAPES, "profile", "shapes"}
 _MEASURED: dict[str, Callable[[str], Options]] = {
     "infStreams": lambda value: {"streams": [int(value)]},
 }
-KNOWN = {*_VALUED, *_BARE, *_PROFILED, *_MEASURED, "sparsity"}
+_CARRIED = "setPluginsToSerialize"
+_LIBRARIES = {"dynamicPlugins", "plugins", "staticPlugins", _CARRIED}
+KNOWN = {*_VALUED, *_BARE, *PROFILED, *_MEASURED, *_LIBRARIES, "sparsity"}
 """Every flag that is taken; some of them say what the farm does in any case."""
 
 
@@ -124,12 +126,15 @@ def read(texts: Iterable[str]) -> Trtexec:
         InvalidRequest: a flag is none of trtexec's (``trtexec_flag_unknown``), has no place in a
             build (``trtexec_flag_refused``), is given twice or cannot be read.
     """
-    asked, shapes, seen = Trtexec(), _Profiles(), set[str]()
+    asked, shapes, seen = Trtexec(), Profiles(), set[str]()
     for word in [word for text in texts for word in _words(text)]:
         name, equals, value = word.removeprefix("--").partition("=")
         _require_taken(word, name)
-        if name in _PROFILED:
+        if name in PROFILED:
             shapes.take(name, value, word)
+            continue
+        if name in _LIBRARIES:
+            _take_library(asked, name, value, word)
             continue
         if name in seen:
             raise InvalidRequest(
@@ -155,7 +160,9 @@ def added(asked: dict[str, JsonValue], texts: Iterable[str]) -> dict[str, JsonVa
     if not isinstance(options, dict):
         return asked
     both, twice = dict(options), list[str]()
-    for stage, more in (("compile", told.compile), ("benchmark", told.benchmark)):
+    plugins: Options = {"tensorrt": list[JsonValue](told.plugins)} if told.plugins else {}
+    stages = {"compile": told.compile, "benchmark": told.benchmark, "plugins": plugins}
+    for stage, more in stages.items():
         given = options.get(stage, {})
         if more and isinstance(given, dict):
             both[stage] = given | more
@@ -182,7 +189,7 @@ def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise _unreadable(text) from error
+        raise unreadable(text) from error
 
 
 def _require_taken(word: str, name: str) -> None:
@@ -220,7 +227,17 @@ def _options(name: str, value: str | None, word: str) -> Options:
             raise ValueError(word)
         return _SPARSITY[value] if name == "sparsity" else _VALUED[name](value)
     except (ValueError, KeyError, IndexError) as error:
-        raise _unreadable(word) from error
+        raise unreadable(word) from error
+
+
+def _take_library(asked: Trtexec, name: str, value: str, word: str) -> None:
+    """Take the digest of a library; the flags that load one differ only in when they do."""
+    if not value:
+        raise unreadable(word)
+    found = library_digest(value)
+    asked.plugins += [found] if found not in asked.plugins else []
+    if name == _CARRIED:
+        asked.compile["serialize_plugins"] = True
 
 
 def _measured(name: str, value: str, word: str) -> Options:
@@ -228,56 +245,4 @@ def _measured(name: str, value: str, word: str) -> Options:
     try:
         return _MEASURED[name](value)
     except ValueError as error:
-        raise _unreadable(word) from error
-
-
-class _Profiles:
-    """The shapes as they come: ``--profile=1`` begins the next, ``--shapes`` is all three ends."""
-
-    def __init__(self) -> None:
-        self._rows: list[dict[str, dict[str, list[int]]]] = []
-
-    def take(self, name: str, value: str, word: str) -> None:
-        """Take one flag."""
-        if name == "profile":
-            if value != str(len(self._rows)):
-                raise _unreadable(word)
-            self._rows.append({})
-            return
-        if not self._rows:
-            self._rows.append({})
-        ends = [_SHAPES[name]] if name in _SHAPES else list(_ENDS)
-        for part in value.split(","):
-            tensor, colon, shape = part.rpartition(":")
-            if not colon or not tensor:
-                raise _unreadable(word)
-            row = self._rows[-1].setdefault(tensor.strip("'"), {})
-            for end in ends:
-                if end in row:
-                    raise _unreadable(word)
-                row[end] = _dims(shape, word)
-
-    def whole(self) -> list[dict[str, dict[str, list[int]]]]:
-        """Return the profiles, ends that are not given taken from others, as trtexec does."""
-        return [{name: _filled(ends) for name, ends in row.items()} for row in self._rows if row]
-
-
-def _filled(ends: dict[str, list[int]]) -> dict[str, list[int]]:
-    usual = next(ends[end] for end in ("opt", "max", "min") if end in ends)
-    return {end: ends.get(end, usual) for end in _ENDS}
-
-
-def _dims(text: str, word: str) -> list[int]:
-    try:
-        return [int(dim) for dim in text.split("x")]
-    except ValueError as error:
-        raise _unreadable(word) from error
-
-
-def _unreadable(word: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"{word[:80]!r} of --trtexec cannot be read.",
-        code="invalid_argument",
-        fix='Write it like --trtexec "--minShapes=x:1x16 --maxShapes=x:8x16'
-        ' --builderOptimizationLevel=4".',
-    )
+        raise unreadable(word) from error

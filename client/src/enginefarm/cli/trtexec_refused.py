@@ -67,10 +67,13 @@ _FILES = _of(
     "Leave it out and give the file as MODEL.",
 )
 _PLUGINS = _of(
-    "dynamicPlugins enablePluginOverride ignoreParsedPluginLibs pi pluginInstanceNorm plugins"
-    " safetyPlugins setPluginsToSerialize staticPlugins",
-    "A plugin is code, and the farm's nodes run none that is sent to them.",
-    "Leave it out; rewrite the model with standard operators.",
+    "enablePluginOverride ignoreParsedPluginLibs pi pluginInstanceNorm",
+    "The farm decides how a model is parsed, and always keeps TensorRT's own plugins.",
+    "Leave it out.",
+) | _of(
+    "safetyPlugins",
+    "It is for the safety runtime, which is no target of the farm.",
+    "Leave it out.",
 )
 _PLACES = _of(
     "adjustForDLA allowGPUFallback buildDLAStandalone layerDeviceTypes reportCapabilityDLA"

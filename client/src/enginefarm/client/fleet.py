@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enginefarm.client.transport import Transport
-from enginefarm.views import NodeView, TargetAvailability
+from enginefarm.views import NodeView, PluginView, TargetAvailability
 
 
 class Fleet:
@@ -20,3 +20,7 @@ class Fleet:
     def targets(self) -> list[TargetAvailability]:
         """Return every target, and the live nodes that serve it."""
         return self._transport.get_list("/v1/targets", TargetAvailability)
+
+    def plugins(self) -> list[PluginView]:
+        """Return the plugin libraries that live nodes have."""
+        return self._transport.get_list("/v1/plugins", PluginView)
