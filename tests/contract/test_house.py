@@ -32,6 +32,7 @@ ENVIRONMENT = {
     "tasks/fault_points.py": "asks whether a test wants the process to die; nobody else may",
     "workers/settings.py": "the settings of a node, and what a job's child may see",
     "tests/conftest.py": "keeps every client in the tests from reading certificates",
+    "tests/contract/backends/nursery.py": "is the child that would have been started with its own",
     "tests/contract/test_migrations.py": "composes the environment of alembic's own command",
     "tests/e2e/conftest.py": "composes the environment of the farm and of the command line",
     "tests/e2e/test_localfarm.py": "composes the environment of the local farm",
