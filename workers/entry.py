@@ -27,6 +27,7 @@ from enginefarm.errors import FarmError, NotServed
 from enginefarm.state import Stage
 from tasks.app import make_app
 from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDescription, Progress
+from tasks.routing import NODE_STAGES
 from workers import executor, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a node until it is told to stop."""
     logs.configure()
     signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
-    settings = read_settings(arguments)
+    settings = logs.settings_or_leave(lambda: read_settings(arguments))
     try:
         found = probe_in_child(settings.devices, settings.pythons)
     except FarmError as error:
@@ -87,7 +88,7 @@ def read_settings(arguments: Sequence[str]) -> NodeSettings:
     parser = argparse.ArgumentParser(prog="workers", description=__doc__)
     parser.add_argument("--name", help="the node's name; default: the machine's")
     parser.add_argument("--slots", type=int, help="jobs at one time")
-    parser.add_argument("--stages", nargs="+", type=Stage, help="repair, check, compile, benchmark")
+    parser.add_argument("--stages", nargs="+", type=Stage, help=", ".join(NODE_STAGES))
     parser.add_argument("--devices", nargs="+", help="GPUs: UUIDs or numbers, or none")
     asked = parser.parse_args(arguments)
     given = {"node_name": asked.name, "slots": asked.slots, "stages": asked.stages}
