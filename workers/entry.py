@@ -51,8 +51,7 @@ def main(arguments: Sequence[str]) -> int:
     except FarmError as error:
         log.error("node_not_started", code=error.code, message=str(error))  # noqa: TRY400 - said in full
         return 1
-    for name, reason in found.absent.items():
-        log.info("backend_absent", backend=name, reason=reason)
+    _tell_absent(found)
     description = _described(found, settings)
     try:
         state = node.enrol(
@@ -76,6 +75,14 @@ def main(arguments: Sequence[str]) -> int:
     node.save(state, settings.node_state_dir)
     clear_scratch(settings)
     return run_worker(settings, state, description)
+
+
+def _tell_absent(found: Probe) -> None:
+    for name, reason in found.absent.items():
+        log.info("backend_absent", backend=name, reason=reason)
+    for row in found.backends:
+        if row.gpus_unused:
+            log.warning("gpus_unused", backend=row.name, reason=row.gpus_unused)
 
 
 def _described(found: Probe, settings: NodeSettings) -> NodeDescription:
