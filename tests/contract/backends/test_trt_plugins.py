@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -226,7 +225,7 @@ def test_a_real_registry_loads_a_library_for_builders_and_runtimes_and_refuses_w
     done = subprocess.run(
         [sys.executable, "-c", LOADS, str(library), str(nothing), str(library)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'client' / 'src'}"},
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'client' / 'src'}"},
         capture_output=True,
         text=True,
         timeout=120,
