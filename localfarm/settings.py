@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 class LocalFarmSettings(BaseSettings):
     """Settings of ``python -m localfarm``."""
 
-    model_config = SettingsConfigDict(env_prefix=f"{PREFIX}LOCAL_")
+    model_config = SettingsConfigDict(env_prefix=f"{PREFIX}LOCAL_", hide_input_in_errors=True)
 
     folder: Path = Field(default=ROOT / ".farm", description="Where the local farm keeps its data.")
     ready_seconds: float = Field(

@@ -27,12 +27,14 @@ from enginefarm.errors import FarmError, NotServed
 from enginefarm.state import Stage
 from tasks.app import make_app
 from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDescription, Progress
+from tasks.routing import NODE_STAGES
 from workers import executor, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
 from workers.gpu import caring
 from workers.gpu.need import GpuRules
 from workers.leaving import Leaving
+from workers.missing import tell_absent
 from workers.plugins.copying import Shelf
 from workers.plugins.folder import Library
 from workers.plugins.losing import Losses
@@ -47,13 +49,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run a node until it is told to stop."""
     logs.configure()
     signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
-    settings = read_settings(arguments)
+    settings = logs.settings_or_leave(lambda: read_settings(arguments))
     try:
         found = probe_in_child(settings.devices, settings.pythons, settings.node_plugins)
     except FarmError as error:
         log.error("node_not_started", code=error.code, message=str(error))  # noqa: TRY400 - said in full
         return 1
-    _tell_absent(found)
+    tell_absent(found)
     description = _described(found, settings)
     try:
         state = node.enrol(
@@ -79,13 +81,6 @@ def main(arguments: Sequence[str]) -> int:
     return run_worker(settings, state, description, found.libraries)
 
 
-def _tell_absent(found: Probe) -> None:
-    for name, reason in found.absent.items():
-        log.info("backend_absent", backend=name, reason=reason)
-    for name, reason in found.plugins_absent.items():
-        log.warning("plugin_absent", plugin=name, reason=reason)
-
-
 def _described(found: Probe, settings: NodeSettings) -> NodeDescription:
     stages, slots, rtx = settings.stages, settings.slots, settings.measure_rtx
     return node.describe(found, stages, slots, settings.job_memory_bytes, measure_rtx=rtx)
@@ -96,7 +91,7 @@ def read_settings(arguments: Sequence[str]) -> NodeSettings:
     parser = argparse.ArgumentParser(prog="workers", description=__doc__)
     parser.add_argument("--name", help="the node's name; default: the machine's")
     parser.add_argument("--slots", type=int, help="jobs at one time")
-    parser.add_argument("--stages", nargs="+", type=Stage, help="repair, check, compile, benchmark")
+    parser.add_argument("--stages", nargs="+", type=Stage, help=", ".join(NODE_STAGES))
     parser.add_argument("--devices", nargs="+", help="GPUs: UUIDs or numbers, or none")
     asked = parser.parse_args(arguments)
     given = {"node_name": asked.name, "slots": asked.slots, "stages": asked.stages}

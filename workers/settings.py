@@ -67,7 +67,9 @@ def _visible_gpus() -> list[str]:
 class NodeSettings(BaseSettings):
     """A node's settings."""
 
-    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="ENGINEFARM_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     url: str = Field(description="The farm's address, where the worker API is.")
     broker_url: SecretStr = Field(

@@ -18,7 +18,7 @@ from enginefarm.spec import GraphOptimization
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
-from workers.backends import graph
+from workers.backends import graph, ort_provider
 from workers.backends.base import Compiled, ModelSource, ProgressSink
 from workers.backends.loaded import Loaded, failed_with_plugins, refused, with_plugins
 from workers.backends.ort_session import (
@@ -62,17 +62,17 @@ class OnnxRuntime:
     engine_file = "model.onnx"
 
     def describe(self, devices: Sequence[Device]) -> BackendDescription:
-        """Builds for and measures on the CPU, and GPUs here if the CUDA provider is built in."""
-        archs = ["cpu"]
-        if CUDA in ort.get_available_providers():
-            known = BACKEND_ARCHITECTURES[self.name]
-            archs += sorted({d.arch for d in devices if d.arch in known and d.arch != "cpu"})
+        """Builds for and measures on the CPU, and GPUs here if the CUDA provider loads."""
+        known = set(BACKEND_ARCHITECTURES[self.name]) - {"cpu"}
+        unused = ort_provider.gpus_unused([row for row in devices if row.arch in known])
+        archs = ["cpu", *sorted(known & {row.arch for row in devices if unused is None})]
         return BackendDescription(
             name=self.name,
             version=ort.__version__,
             builds=archs,
             measures=list(archs),
             on_device=archs[1:],
+            gpus_unused=unused,
         )
 
     def versions(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ PLUGIN_CODES: Final[dict[str, str]] = {
     "plugin_precision": "The precision cannot be made of a model that needs these plugins.",
     "plugin_refused": "The backend does not load a plugin of which the node said that it does.",
     "plugin_tool": "The tool that makes the precision cannot be given the model's plugins.",
+    "plugin_serialize": "Plugins shall lie in the engine, and none is named for its backend.",
     "plugin_unknown": "What is named as a plugin is neither a file here nor a digest.",
     "plugin_unused": "Plugins are named for a backend of which there is no target.",
 }

@@ -17,6 +17,7 @@ HEAVY = {
     "workers.backends.onnxruntime",
     "workers.backends.ort_device",
     "workers.backends.ort_session",
+    "workers.backends.ort_provider",
     "workers.backends.strangers",
     "workers.checking.activations",
     "workers.checking.trials",
