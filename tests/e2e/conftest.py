@@ -114,12 +114,21 @@ def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
+def plugins() -> Path | None:
+    """Return no folder of plugins for the node; a file that wants one has a fixture of its own."""
+    return None
+
+
+@pytest.fixture(scope="module")
+def running_farm(
+    tmp_path_factory: pytest.TempPathFactory, plugins: Path | None
+) -> Iterator[RunningFarm]:
     """Start the farm, wait until it is ready, and end it cleanly with the file that needs it.
 
     A farm that stands idle costs the tests after it more than starting another.
     """
-    with started_farm(tmp_path_factory.mktemp("farm")) as running:
+    told = {} if plugins is None else {"ENGINEFARM_LOCAL_PLUGINS": str(plugins)}
+    with started_farm(tmp_path_factory.mktemp("farm"), **told) as running:
         yield running
 
 
