@@ -23,6 +23,7 @@ import httpx
 import pytest
 
 from localfarm.models import shipped
+from tests.contract.backends import custom_operators
 
 if TYPE_CHECKING:
     from tests.e2e.parts import Parts
@@ -50,6 +51,8 @@ class RunningFarm:
     key: str
     trust: Path
     process: subprocess.Popen[bytes]
+    plugins: Path | None = None
+    """The folder of its node's plugin libraries, if it was given one."""
 
     def http(self) -> httpx.Client:
         """Return a client that speaks to the farm as the farm's own user does."""
@@ -114,21 +117,15 @@ def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str
 
 
 @pytest.fixture(scope="module")
-def plugins() -> Path | None:
-    """Return no folder of plugins for the node; a file that wants one has a fixture of its own."""
-    return None
-
-
-@pytest.fixture(scope="module")
-def running_farm(
-    tmp_path_factory: pytest.TempPathFactory, plugins: Path | None
-) -> Iterator[RunningFarm]:
+def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
     """Start the farm, wait until it is ready, and end it cleanly with the file that needs it.
 
     A farm that stands idle costs the tests after it more than starting another.
     """
-    told = {} if plugins is None else {"ENGINEFARM_LOCAL_PLUGINS": str(plugins)}
-    with started_farm(tmp_path_factory.mktemp("farm"), **told) as running:
+    folder = tmp_path_factory.mktemp("farm")
+    plugins = custom_operators.laid(folder)
+    with started_farm(folder, ENGINEFARM_LOCAL_PLUGINS=str(plugins)) as running:
+        running.plugins = plugins
         yield running
 
 
