@@ -127,7 +127,7 @@ class OnnxRuntime:
         progress.report(1.0, "written")
         return Compiled(target, [ONLY_HERE] if level is GraphOptimization.ALL else [])
 
-    def load(self, engine: Path, target: Target, threads: int) -> SessionRunner:
+    def load(self, engine: Path, target: Target, threads: int, *_: object) -> SessionRunner:
         """Open an engine with the options a deployer gets by default."""
         options = _session_options(threads)
         try:
