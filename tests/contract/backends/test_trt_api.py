@@ -43,12 +43,14 @@ RECEIVERS = {
     "builder": "Builder",
     "config": "IBuilderConfig",
     "context": "IExecutionContext",
+    "creator": "IPluginCreatorV3One",
     "engine": "ICudaEngine",
     "error": "ParserError",
     "inspector": "EngineInspector",
     "made": "IOptimizationProfile",
     "network": "INetworkDefinition",
     "parser": "OnnxParser",
+    "registry": "IPluginRegistry",
     "runtime": "Runtime",
     "tensor": "ITensor",
 }
@@ -76,7 +78,8 @@ def values(name: str) -> list[Any]:
 def every_option() -> Iterator[dict[str, Any]]:
     yield {}
     for name in sorted(OPTIONS_OF_BACKEND["tensorrt"]):
-        with_it = {"version_compatible": True} if name == "exclude_lean_runtime" else {}
+        needing = {"exclude_lean_runtime", "serialize_plugins"}
+        with_it = {"version_compatible": True} if name in needing else {}
         yield from (with_it | {name: value} for value in values(name))
 
 
@@ -95,6 +98,7 @@ def test_the_whole_sequence_uses_only_what_the_version_has(
     assert backend.describe([GPU]).builds == ["sm_89"]
     assert backend.describe([GPU]).measures == ["sm_89"]
     assert backend.describe([]).measures == []
+    assert backend.take_plugin(tmp_path / "FarmScale.so") == ["FarmScale"]
     assert backend.check(asked) == []
     compiled = backend.compile(asked, out, sink)
 

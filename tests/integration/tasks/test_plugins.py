@@ -121,6 +121,25 @@ def test_what_was_loaded_is_signed_and_told_to_whoever_loads_the_engine(
     assert recipe["plugins"] == {"onnxruntime": [OPS]}
 
 
+@pytest.mark.parametrize("carried", [True, False])
+def test_an_engine_that_carries_its_plugins_needs_none_of_whoever_runs_it(
+    scene: Scene, *, carried: bool
+) -> None:
+    row = PluginDescription(name="libops.so", digest=OPS, operators=["Own"])
+    offered = backend("11.4", name="tensorrt", arch="sm_89", measures=False)
+    node = FakeNode(
+        scene.farm, "trt", [offered.model_copy(update={"plugins": [row]})], gpus=["NVIDIA L4"]
+    )
+    asked: dict[str, Any] = {
+        "repair": {"mode": "none"},
+        "plugins": {"tensorrt": [OPS]},
+        "compile": {"version_compatible": True, "serialize_plugins": carried},
+    }
+    digest = artifact(scene, node, "tensorrt@sm_89", options=asked)
+    config = EngineConfig.model_validate_json(config_of(scene, digest))
+    assert config.plugins == ([] if carried else [OPS])
+
+
 def test_an_engine_without_plugins_has_the_config_that_it_had_before(
     scene: Scene, equipped: Equipped
 ) -> None:
