@@ -189,6 +189,15 @@ def test_a_device_without_room_is_the_nodes_fault(tmp_path: Path, runtime: str, 
     assert gone(behind) == {}
 
 
+def test_a_device_that_breaks_while_it_is_timed_is_a_failure(tmp_path: Path, runtime: str) -> None:
+    behind = Behind(runtime)
+    device = behind.load(tmp_path).on_device({"x": x(4)}, cuda_graph=True)
+    behind.library.fails["cuGraphLaunch"] = 700
+    with pytest.raises(JobFailed, match="cuGraphLaunch answered 700") as refused:
+        device.run()
+    assert refused.value.code == "engine_run_failed"
+
+
 @pytest.mark.parametrize("call", ["cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2"])
 def test_a_device_that_breaks_says_what_it_said_first(
     tmp_path: Path, runtime: str, call: str

@@ -16,7 +16,7 @@ from enginefarm.errors import JobFailed
 from workers.backends.base import Array, NotOnDevice, RunTimes
 from workers.backends.device_port import TimedStream, give_back
 from workers.backends.trt.binding import Bound, Place
-from workers.backends.trt.opening import Opened, Started
+from workers.backends.trt.opening import Opened, Started, not_here
 
 MS = 1000.0
 EVENTS = 4
@@ -40,10 +40,10 @@ class EngineOnDevice:
             started = opened.started(timed=True)
             self._bind(opened, started, fed)
             self._work: Callable[[], None] = self._bound.enqueue
-            self.run()
+            self._run()
             if cuda_graph:
                 self._capture(opened, started)
-                self.run()
+                self._run()
         except NotOnDevice:
             self._finalizer()
             raise
@@ -56,8 +56,14 @@ class EngineOnDevice:
         """Copy in, run and copy out on one stream, with an event at each border.
 
         Raises:
-            JobFailed: the runtime does not run it (``engine_run_failed``).
+            JobFailed: the runtime or the device does not run it (``engine_run_failed``).
         """
+        try:
+            return self._run()
+        except NotOnDevice as failed:
+            raise not_here(str(failed), "engine_run_failed") from failed
+
+    def _run(self) -> RunTimes:
         stream, (start, before, after, end) = self._stream, self._events
         stream.record(start)
         for place, host in self._inputs:
