@@ -153,7 +153,7 @@ class Behind:
         return self.kept[-1]
 
     def _choose(self, context: object, number: int, stream: int) -> bool:
-        assert stream in self.library.streams
+        assert stream
         self.told(context).profile = number
         return True
 
@@ -170,7 +170,7 @@ class Behind:
         return {"z": (-1,), "s": (2,)}.get(name, self.told(context).shape)
 
     def _addressed(self, context: object, name: str, address: int) -> bool:
-        assert (address in self.library.device) is (name != "s")
+        assert self.is_on_device(address) is (name != "s")
         self.told(context).addresses[name] = address
         return True
 
@@ -181,26 +181,29 @@ class Behind:
     def _run(self, context: object, stream: int) -> bool:
         self.ran_on.append((id(context), stream))
         told, count = self.told(context), int(np.prod(self.told(context).shape))
-        x = lying(told.addresses["x"], count, "float32")
-        if "z" in self.names and not self._room(told, x, stream):
+        if "z" in self.names and not self._room(told, count, stream):
             return False
         if "s" in self.names:
             lying(told.addresses["s"], 2, "int64")[:] = told.shape
+        return self.double(told.addresses["x"], told.addresses["y"], count, stream)
 
-        y = lying(told.addresses["y"], count, "float32")
+    def double(self, x: int, y: int, count: int, stream: int) -> bool:
+        """Have a stream write the doubles of so many numbers; tell whether it takes that."""
+        source, goal = lying(x, count, "float32"), lying(y, count, "float32")
 
         def kernel() -> None:
-            y[:] = 2 * x
+            goal[:] = 2 * source
             self.library.clock_ms += COMPUTE_MS
 
         return self.library.put(stream, kernel) == 0
 
-    def _room(self, told: Context, x: Array, stream: int) -> bool:
+    def _room(self, told: Context, count: int, stream: int) -> bool:
         """Wait for the input, and ask for as much room as it takes."""
         if self.stream_waits(stream):
             self.say("operation not permitted when stream is capturing")
             return False
-        found, allocator = x[x > 0], told.allocators["z"]
+        x, allocator = lying(told.addresses["x"], count, "float32"), told.allocators["z"]
+        found = x[x > 0]
         address = allocator.reallocate_output_async("z", 0, found.nbytes, 256, stream)
         if not address:
             self.say("the allocator gave no room")
@@ -208,6 +211,10 @@ class Behind:
         lying(address, found.size, "float32")[:] = found
         allocator.notify_shape("z", (found.size,))
         return True
+
+    def is_on_device(self, address: int) -> bool:
+        """Tell whether that is an address on the device."""
+        return address in self.library.device
 
     def stream_waits(self, stream: int) -> bool:
         """Wait for a stream as the runtime does inside; tell whether that spoilt a capture."""
