@@ -69,6 +69,7 @@ class Bench:
     folder: Path
     count: int = 0
     pythons: Mapping[str, Path] = field(default_factory=dict)
+    plugins: dict[str, list[Path]] = field(default_factory=dict)
 
     def run(
         self,
@@ -104,6 +105,7 @@ class Bench:
             inputs=inputs,
             out=scratch / "out",
             pythons=dict(self.pythons),
+            plugins=self.plugins,
         )
         write_document(scratch / JOB_FILE, job)
         return _in_nursery(scratch) if stop is None else _in_sandbox(scratch, stop)
