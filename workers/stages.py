@@ -112,7 +112,8 @@ def source_of(job: ChildJob) -> ModelSource:
     model = job.one("model")
     if model is None:
         raise JobFailed("The job came without its model.", blame=Blame.FARM, code="input_missing")
-    given = (job.recipe.get("options") or {}) if job.stage is not Stage.BENCHMARK else {}
+    measures = job.stage is Stage.BENCHMARK
+    given = job.recipe.get("built_with" if measures else "options") or {}
     options = CompileOptions.model_validate(given)
     snapshot = job.one(timing.ROLE)
     reuse = options.timing_cache or TimingReuse.AUTO

@@ -42,6 +42,7 @@ GPU = Device(arch="sm_89", name="NVIDIA L4")
 RECEIVERS = {
     "builder": "Builder",
     "config": "IBuilderConfig",
+    "context": "IExecutionContext",
     "creator": "IPluginCreatorV3One",
     "engine": "ICudaEngine",
     "error": "ParserError",
@@ -95,6 +96,8 @@ def test_the_whole_sequence_uses_only_what_the_version_has(
     backend = TensorRT(api.module, has_gpu=True)
 
     assert backend.describe([GPU]).builds == ["sm_89"]
+    assert backend.describe([GPU]).measures == ["sm_89"]
+    assert backend.describe([]).measures == []
     assert backend.take_plugin(tmp_path / "FarmScale.so") == ["FarmScale"]
     assert backend.check(asked) == []
     compiled = backend.compile(asked, out, sink)
