@@ -128,6 +128,11 @@ class NodeSettings(BaseSettings):
         default=None,
         description="The python of an environment with NVIDIA ModelOpt; absent: the node has none.",
     )
+    node_plugins: Path | None = Field(
+        default=None,
+        description="The folder of plugin libraries, with one folder for each backend"
+        " (`onnxruntime`, `tensorrt`); absent: the node has none.",
+    )
     node_grace_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0,
         description="When told to stop: how long its jobs may go on before they are handed back.",

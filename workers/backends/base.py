@@ -173,4 +173,18 @@ class TimesKernels(Protocol):
         """Return what merges caches of its own version."""
 
 
+@runtime_checkable
+class TakesPlugins(Protocol):
+    """A backend that can be given libraries with operators of somebody else's."""
+
+    def take_plugin(self, library: Path) -> list[str] | None:
+        """Load a library for all that this process does from now on.
+
+        Returns the operators that it adds; None where the backend cannot tell.
+
+        Raises:
+            JobFailed: it does not load (code ``plugin_refused``).
+        """
+
+
 Clock = Callable[[], float]

@@ -9,9 +9,11 @@ import pytest
 
 from enginefarm.state import Stage
 from tasks.messages import BackendDescription, Device, NodeDescription
-from workers import entry, probe
+from workers import asking, entry, probe
+from workers.plugins.copying import Shelf
 from workers.probe import Probe
 from workers.settings import NodeSettings
+from workers.standing import Standing
 
 GPU = Device(arch="sm_90", name="H200", uuid="GPU-1")
 NODE = NodeDescription(
@@ -65,28 +67,28 @@ def test_a_fault_reaches_the_farm_and_the_nodes_own_jobs_and_goes_again(
 ) -> None:
     beats: Any = Beats()
     nobody: Any = None
-    care = entry._care_for(settings, NODE, beats)
+    care = entry._care_for(settings, NODE, Standing(NODE, beats.describe))
 
     care._tell({"GPU-1": "Xid 79"})
 
     (said,) = beats.said
     assert [row.fault for row in said.devices] == [None, "Xid 79"]
     assert said.backends[0].measures == ["cpu"]
-    rules = entry._workshop(settings, NODE.devices, nobody, nobody).gpus
+    rules = entry._workshop(settings, NODE.devices, nobody, nobody, Shelf()).gpus
     assert rules.faults == {"GPU-1": "Xid 79"}
     assert (rules.share, rules.wait_s, rules.times) == (True, 7, 5)
     assert rules.lock_folder == settings.device_lock_dir
     care._tell({})
     assert beats.said[-1] == NODE
-    assert entry._workshop(settings, NODE.devices, nobody, nobody).gpus.faults == {}
+    assert entry._workshop(settings, NODE.devices, nobody, nobody, Shelf()).gpus.faults == {}
 
 
 def test_a_fault_of_an_earlier_life_is_forgotten(settings: NodeSettings) -> None:
     beats: Any = Beats()
-    entry._care_for(settings, NODE, beats)._tell({"GPU-1": "Xid 79"})
-    entry._care_for(settings, NODE, beats)
+    entry._care_for(settings, NODE, Standing(NODE, beats.describe))._tell({"GPU-1": "Xid 79"})
+    entry._care_for(settings, NODE, Standing(NODE, beats.describe))
     nobody: Any = None
-    assert entry._workshop(settings, NODE.devices, nobody, nobody).gpus.faults == {}
+    assert entry._workshop(settings, NODE.devices, nobody, nobody, Shelf()).gpus.faults == {}
 
 
 @pytest.mark.parametrize(
@@ -129,13 +131,13 @@ def test_a_node_probes_only_the_gpus_that_its_operator_names(
 ) -> None:
     asked: list[Any] = []
 
-    def ask(arguments: list[str]) -> str:
+    def ask(arguments: list[str], _seconds: float | None) -> str:
         asked.append(arguments)
         return Probe(
             hostname="h", cpu="c", cores=1, memory_bytes=1, devices=[], backends=[], absent={}
         ).model_dump_json()
 
-    monkeypatch.setattr(probe, "_ask", ask)
+    monkeypatch.setattr(asking, "ask_whole", ask)
     probe.probe_in_child(["GPU-1", "2"])
     probe.probe_in_child([])
     assert asked == [["--only", "GPU-1", "2"], []]
