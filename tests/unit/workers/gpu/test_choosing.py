@@ -14,7 +14,7 @@ from tasks.routing import queues_served
 from tests.contract.nvml.recorded import recorded
 from workers import hardware
 from workers.gpu.narrowing import narrowed
-from workers.gpu.need import GpuRules, need_of
+from workers.gpu.need import DeviceNeed, GpuRules, need_of
 from workers.gpu.serving import without
 
 CPU = Device(arch="cpu", name="c")
@@ -104,6 +104,17 @@ def test_compiles_share_a_device_only_where_the_operator_says_so() -> None:
 
 def test_a_build_ahead_of_time_takes_a_device_since_it_opens_one() -> None:
     assert need_of(Stage.COMPILE, RTX, [CPU, A], GpuRules()).devices == ["GPU-a1"]
+
+
+@pytest.mark.parametrize("here", [A, Device(arch="sm_89", name="L4", uuid="GPU-a1")])
+def test_a_build_ahead_of_time_goes_on_without_a_device_while_all_are_out(here: Device) -> None:
+    out = GpuRules(faults={"GPU-a1": "Xid 79"})
+    for stage in (Stage.CHECK, Stage.COMPILE):
+        assert need_of(stage, RTX, [CPU, here], out) == DeviceNeed()
+    if here.arch in RTX.archs:
+        with pytest.raises(JobFailed) as failed:
+            need_of(Stage.BENCHMARK, RTX, [CPU, here], out)
+        assert failed.value.code == "device_busy"
 
 
 @pytest.mark.parametrize(
