@@ -44,6 +44,9 @@ NODE = NodeDescription(
 )
 
 
+NUMBERS = {0: "GPU-a1", 1: "GPU-b1", 2: "GPU-c1", 3: "GPU-d1"}
+
+
 @pytest.mark.parametrize(
     ("wanted", "left"),
     [
@@ -57,13 +60,20 @@ NODE = NodeDescription(
     ],
 )
 def test_a_node_uses_the_gpus_that_are_named(wanted: list[str], left: list[Device]) -> None:
-    assert narrowed([A, B, OLD, *PARTS], wanted) == left
+    assert narrowed([A, B, OLD, *PARTS], wanted, NUMBERS) == left
+
+
+def test_a_number_is_the_drivers_also_where_a_card_before_it_is_lost() -> None:
+    lost = {number: uuid for number, uuid in NUMBERS.items() if number != 0}
+    assert narrowed([B, OLD, *PARTS], ["2"], lost) == [OLD]
+    with pytest.raises(InvalidRequest):
+        narrowed([B, OLD, *PARTS], ["0"], lost)
 
 
 @pytest.mark.parametrize("wanted", ["GPU-", "GPU-x", "4", "H200"])
 def test_a_name_that_fits_none_or_several_is_refused_with_those_that_are_here(wanted: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        narrowed([A, B, OLD, *PARTS], [wanted])
+        narrowed([A, B, OLD, *PARTS], [wanted], NUMBERS)
     assert refused.value.code == "device_unknown"
     assert "GPU-a1" in refused.value.why
 
