@@ -7,6 +7,9 @@ RUN := $(BIN)/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet --require-hashes --no-deps
 STAMP := $(VENV)/.stamp
 
+# A farm is many short processes: each would compile all of it again where this is set.
+export PYTHONDONTWRITEBYTECODE :=
+
 # Two farms never share a folder, so what is stopped here is this one.
 LOCAL := ENGINEFARM_LOCAL_FOLDER=$(CURDIR)/.farm $(RUN) -m localfarm
 IDENTITY := 'import sys; print(sys.implementation.name, *sys.version_info[:3])'

@@ -36,7 +36,7 @@ def main() -> int:
     # The server raises the signal that has ended it once more when all is done.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     logs.configure()
-    settings = ApiSettings()
+    settings = logs.settings_or_leave(ApiSettings)
     app = create_app(settings)
     server = _Server(
         uvicorn.Config(

@@ -144,7 +144,7 @@ def _stage(
 def _run(sample: Sample, out: Path, target: Target) -> Failure | None:
     """Run what was built at the ends of the profiles; without a GPU, the original."""
     from workers.backends import trial
-    from workers.backends.onnxruntime import open_reference
+    from workers.backends.ort_session import open_reference
 
     path = next(out.iterdir()) if target.backend == "onnxruntime" else sample.path
     try:
@@ -211,9 +211,9 @@ def main(arguments: list[str]) -> int:
 
 def _load_runtimes() -> None:
     """Import them once; each fork has them then."""
-    from workers.backends import onnxruntime, tensorrt_rtx
+    from workers.backends import ort_session, tensorrt_rtx
 
-    assert onnxruntime.CPU  # noqa: S101 - loaded for the forks
+    assert ort_session.CPU  # noqa: S101 - loaded for the forks
     tensorrt_rtx._import_runtime()  # noqa: SLF001 - the module alone, not a builder
 
 

@@ -39,6 +39,7 @@ def up() -> None:
         settings.policy,
         restarts=settings.restarts,
         fault_dir=settings.fault_dir,
+        plugins=settings.plugins,
     )
     with ended_by_signals(), folder.held(), farm.running() as running:
         screen.show_running(running)

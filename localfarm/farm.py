@@ -41,6 +41,7 @@ class LocalFarm:
     policy: Mapping[str, float] = field(default_factory=dict)
     restarts: int = 5
     fault_dir: Path | None = None
+    plugins: Path | None = None
     children: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,7 +58,9 @@ class LocalFarm:
         chosen = self._ports.choose(PREFERRED)
         for line in (*self.services.moved(), *ports.moved(PREFERRED, chosen)):
             self.say(line)
-        programs = Programs(self.folder, self.services, chosen, self.policy, self.fault_dir)
+        programs = Programs(
+            self.folder, self.services, chosen, self.policy, self.fault_dir, self.plugins
+        )
         self._programs = programs
         self._began = datetime.now(UTC)
         # The node first: it looks at its backends while the others start.

@@ -29,6 +29,7 @@ class Programs:
     ports: Mapping[str, int]
     policy: Mapping[str, float] = field(default_factory=dict)
     fault_dir: Path | None = None
+    plugins: Path | None = None
 
     @property
     def url(self) -> str:
@@ -94,6 +95,8 @@ class Programs:
         }
         if MODELOPT.exists():
             told["modelopt_python"] = str(MODELOPT)
+        if self.plugins is not None:
+            told["node_plugins"] = str(self.plugins.absolute())
         child = self._python("workers", told)
         # Celery's process waits for its job; the job's own process is told too, and hands it back.
         child.stop_group = True

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 class LocalFarmSettings(BaseSettings):
     """Settings of ``python -m localfarm``."""
 
-    model_config = SettingsConfigDict(env_prefix=f"{PREFIX}LOCAL_")
+    model_config = SettingsConfigDict(env_prefix=f"{PREFIX}LOCAL_", hide_input_in_errors=True)
 
     folder: Path = Field(default=ROOT / ".farm", description="Where the local farm keeps its data.")
     ready_seconds: float = Field(
@@ -29,6 +29,9 @@ class LocalFarmSettings(BaseSettings):
         default={}, description='The policy of its API and control loops: {"lease_s": 6}.'
     )
 
+    plugins: Path | None = Field(
+        default=None, description="The folder of plugin libraries of its node."
+    )
     restarts: int = Field(default=5, ge=0, description="Of one process within a minute.")
     fault_dir: Path | None = Field(
         default=None, description="A test's folder: see tasks.fault_points."

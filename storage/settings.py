@@ -11,7 +11,9 @@ from storage.retention import Rule, Terms
 class StorageSettings(BaseSettings):
     """What every process of the control plane is told."""
 
-    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ENGINEFARM_", extra="ignore", hide_input_in_errors=True
+    )
 
     database_url: SecretStr = Field(
         description="The database: postgresql+psycopg://user:password@host/name"
@@ -36,7 +38,9 @@ class StorageSettings(BaseSettings):
 class RetentionSettings(BaseSettings):
     """For how many days things are kept that the farm could do without; 0: for ever."""
 
-    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ENGINEFARM_", extra="ignore", hide_input_in_errors=True
+    )
 
     logs_kept_days: float = Field(
         default=90.0, ge=0, description="Logs of attempts, from their end; 0: for ever."

@@ -42,10 +42,10 @@ def main() -> int:
     unknown = set(chosen) - {*LOOPS, "healthy"}
     if unknown:
         parser.error(f"there is no loop {min(unknown)!r}")
-    settings = ControlSettings()
+    logs.configure()
+    settings = logs.settings_or_leave(ControlSettings)
     if "healthy" in chosen:
         return _healthy(settings)
-    logs.configure()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -54,6 +54,9 @@ class BackendDescription(_Description):
     cuda: str | None = Field(
         default=None, description="The CUDA that it was built for, where it comes for several."
     )
+    gpus_unused: Annotated[str, Field(max_length=1000)] | None = Field(
+        default=None, description="Why it uses none of the GPUs here that it is for."
+    )
 
 
 class NodeDescription(_Description):

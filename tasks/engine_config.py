@@ -25,6 +25,12 @@ def config_of(
     return _plain(_config(build, model, stages, engine_file, report))
 
 
+def _to_be_loaded(recipe: dict[str, Any], target: Target) -> list[str]:
+    """Return the plugins that whoever runs the engine must have: none, where it carries them."""
+    carried = recipe["options"].get("serialize_plugins")
+    return [] if carried else list(plugins_of(recipe).get(target.backend, []))
+
+
 def _plain(config: EngineConfig) -> dict[str, Any]:
     """Leave out what says nothing, so that clients of the version before read the config, too."""
     plain = config.model_dump(mode="json")
@@ -49,7 +55,7 @@ def _config(
         model=build.model_digest,
         repaired_model=report.repaired_model,
         fixed_inputs=options.repair.fix_inputs,
-        plugins=list(plugins_of(compiled.recipe).get(target.backend, [])),
+        plugins=_to_be_loaded(compiled.recipe or {}, target),
         model_name=build.model_name,
         inputs=interface["inputs"],
         outputs=interface["outputs"],

@@ -150,7 +150,8 @@ class Explainer:
         """Return the nodes that have the memory; refuse as a submit would if there is none."""
         target, version = self.plan.target, self.plan.version or ""
         if self.spec.wait_for_node == 0 and self.twin is None:
-            require_room(known, stage, target, version, self.live)
+            there = having(self.live, stage, target, self.spec.options.plugins)
+            require_room(known, stage, target, version, there)
         roomy = [row for row in self.live if room_of(row.description) >= known.peak_bytes]
         return able(having(roomy, stage, target, self.spec.options.plugins), stage, target, version)
 

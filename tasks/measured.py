@@ -15,6 +15,7 @@ from tasks.fleet import description_of
 from tasks.memory import Known, Measured, known_of, lacking, likeness, rooms, sizes_of
 from tasks.messages import MEMORY_LIMIT, OUT_OF_MEMORY, FinishRequest, MeasuredPeak
 from tasks.plan import LiveNode, TargetPlan
+from tasks.plugin_rules import having
 from tasks.routing import NODE_STAGES
 from tasks.twin import spec_of
 
@@ -101,7 +102,8 @@ def refuse_short(
     for stage, target, version in stages:
         peak = known.get((stage, str(target)))
         if peak is not None and not peak.enough:
-            require_room(peak, stage, target, version, live)
+            there = having(live, stage, target, spec.options.plugins)
+            require_room(peak, stage, target, version, there)
 
 
 def require_room(

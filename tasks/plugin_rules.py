@@ -24,7 +24,8 @@ def check_plugins(spec: BuildSpec) -> None:
     """Refuse plugins that nothing of a build would load, and what cannot load those it needs.
 
     Raises:
-        InvalidRequest: ``plugin_backend``, ``plugin_unused``, ``plugin_precision``.
+        InvalidRequest: ``plugin_backend``, ``plugin_unused``, ``plugin_precision``,
+            ``plugin_serialize``.
     """
     backends = {target.backend for target in spec.targets}
     for backend in sorted(spec.options.plugins):
@@ -38,6 +39,13 @@ def check_plugins(spec: BuildSpec) -> None:
                 fix=f"Leave options.plugins.{backend} out, or add such a target.",
             )
     _check_precision(spec)
+    if spec.options.compile.serialize_plugins and not spec.options.plugins.get("tensorrt"):
+        raise InvalidRequest(
+            "Plugins shall lie in the engine, and none is named for tensorrt.",
+            code="plugin_serialize",
+            why="options.compile.serialize_plugins puts those of options.plugins.tensorrt there.",
+            fix="Name them by digest, or leave serialize_plugins out.",
+        )
 
 
 def _no_plugins(backend: str) -> InvalidRequest:

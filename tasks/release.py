@@ -230,7 +230,8 @@ def _has_the_memory(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
         return True
     job.peak_bytes = known.peak_bytes
     try:
-        require_room(known, stage, target, version, ground.live)
+        there = having(ground.live, stage, target, spec.options.plugins)
+        require_room(known, stage, target, version, there)
     except NotServed as error:
         if ground.spec.wait_for_node > 0:
             words = f"waits for a node that can {stage} {target} with {known.words}"

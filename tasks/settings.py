@@ -16,7 +16,9 @@ from tasks.farm import Policy
 class PolicySettings(BaseSettings):
     """The operator's numbers; see :class:`tasks.farm.Policy`. Seconds unless named otherwise."""
 
-    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ENGINEFARM_", extra="ignore", hide_input_in_errors=True
+    )
 
     lease_s: float = Field(
         default=900.0, gt=0, description="A job that was unheard for so long goes to another node."
@@ -126,7 +128,9 @@ class PolicySettings(BaseSettings):
 class ReaderSettings(BaseSettings):
     """What the process may use that reads one upload."""
 
-    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ENGINEFARM_", extra="ignore", hide_input_in_errors=True
+    )
 
     spool_dir: Path | None = Field(
         default=None, description="Where uploads wait to be checked; absent: the system's."

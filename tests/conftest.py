@@ -6,6 +6,7 @@ run; each worker has its own database, its own Valkey database number and its ow
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import tempfile
@@ -43,28 +44,43 @@ settings.register_profile(
 )
 
 
-_E2E = "tests/e2e/"
+# Who gets a file last keeps the others waiting: whole farms first, what is done at once last.
+_ROOMS = ("tests/e2e/", "tests/contract/backends/", "tests/integration/", "tests/contract/")
 
 
-class _FarmsTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
-    """Gives a file of end-to-end tests to one worker, for it starts a farm; other tests singly.
+class _FilesTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
+    """Gives a file to one worker: what its tests share is then made once, be it a farm.
 
-    xdist's own groups go unheard: pytest 9.2 no longer takes the name that they change.
+    xdist's own way by files puts the files with the most tests first, not those that take longest.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0] if nodeid.startswith(_E2E) else nodeid
+        return nodeid.partition("::")[0]
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FarmsTogether:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FilesTogether:
     """Return the way in which the run's workers share the tests."""
-    return _FarmsTogether(config, log)
+    config.option.loadscopereorder = False
+    return _FilesTogether(config, log)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with whole farms: who gets one last would keep the others waiting."""
-    items.sort(key=lambda item: not item.nodeid.startswith(_E2E))
+    """Put the rooms in order; within a room the order stays as it is, which is a random one."""
+    items.sort(
+        key=lambda item: next(
+            (at for at, room in enumerate(_ROOMS) if item.nodeid.startswith(room)), len(_ROOMS)
+        )
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look for no garbage in what is collected: all of it stays, and to search it takes seconds."""
+    gc.disable()
+    yield
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

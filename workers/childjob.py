@@ -42,7 +42,7 @@ class ChildJob(_Document):
     """One stage to run; ``merges``: only merge the two timing caches that are its inputs.
 
     ``timed``: the stage leaves the timings of its build. ``pythons``: those of tools that have an
-    environment of their own.
+    environment of their own. ``plugins``: libraries to load, by the backend that loads them.
     """
 
     stage: Stage
@@ -54,6 +54,7 @@ class ChildJob(_Document):
     timed: bool = False
     merges: bool = False
     pythons: dict[str, Path] = {}
+    plugins: dict[str, list[Path]] = {}
     device: DeviceNeed | None = None
     """The GPU to take; absent: the child sees what it sees, and takes none."""
 

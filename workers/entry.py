@@ -27,15 +27,20 @@ from enginefarm.errors import FarmError, NotServed
 from enginefarm.state import Stage
 from tasks.app import make_app
 from tasks.messages import RUN_TASK, Assignment, Device, NodeBeatReply, NodeDescription, Progress
+from tasks.routing import NODE_STAGES
 from workers import executor, node, processes
 from workers.farm_api import WorkerApi
 from workers.flower import FlowerRelay
 from workers.gpu import caring
 from workers.gpu.need import GpuRules
-from workers.gpu.serving import without
 from workers.leaving import Leaving
+from workers.missing import tell_absent
+from workers.plugins.copying import Shelf
+from workers.plugins.folder import Library
+from workers.plugins.losing import Losses
 from workers.probe import Probe, probe_in_child
 from workers.settings import NodeSettings
+from workers.standing import Standing
 
 log = structlog.get_logger(__name__)
 
@@ -44,14 +49,13 @@ def main(arguments: Sequence[str]) -> int:
     """Run a node until it is told to stop."""
     logs.configure()
     signal.signal(signal.SIGTERM, _leave)  # until the worker has handlers of its own
-    settings = read_settings(arguments)
+    settings = logs.settings_or_leave(lambda: read_settings(arguments))
     try:
-        found = probe_in_child(settings.devices, settings.pythons)
+        found = probe_in_child(settings.devices, settings.pythons, settings.node_plugins)
     except FarmError as error:
         log.error("node_not_started", code=error.code, message=str(error))  # noqa: TRY400 - said in full
         return 1
-    for name, reason in found.absent.items():
-        log.info("backend_absent", backend=name, reason=reason)
+    tell_absent(found)
     description = _described(found, settings)
     try:
         state = node.enrol(
@@ -74,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     node.save(state, settings.node_state_dir)
     clear_scratch(settings)
-    return run_worker(settings, state, description)
+    return run_worker(settings, state, description, found.libraries)
 
 
 def _described(found: Probe, settings: NodeSettings) -> NodeDescription:
@@ -87,7 +91,7 @@ def read_settings(arguments: Sequence[str]) -> NodeSettings:
     parser = argparse.ArgumentParser(prog="workers", description=__doc__)
     parser.add_argument("--name", help="the node's name; default: the machine's")
     parser.add_argument("--slots", type=int, help="jobs at one time")
-    parser.add_argument("--stages", nargs="+", type=Stage, help="repair, check, compile, benchmark")
+    parser.add_argument("--stages", nargs="+", type=Stage, help=", ".join(NODE_STAGES))
     parser.add_argument("--devices", nargs="+", help="GPUs: UUIDs or numbers, or none")
     asked = parser.parse_args(arguments)
     given = {"node_name": asked.name, "slots": asked.slots, "stages": asked.stages}
@@ -115,24 +119,15 @@ def clear_scratch(settings: NodeSettings) -> None:
     scratch.mkdir(parents=True, mode=node.FOLDER_MODE)
 
 
-def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeDescription) -> int:
-    """Run the Celery worker in this process."""
-    app = make_app(settings.broker_url.get_secret_value())
-    app.conf.update(worker_hijack_root_logger=False, worker_redirect_stdouts=False)
-    signals.setup_logging.connect(_keep_logging, weak=False)
-    declare_task(app, settings, state, description.devices)
+def run_worker(
+    settings: NodeSettings,
+    state: node.NodeState,
+    description: NodeDescription,
+    libraries: Sequence[Library] = (),
+) -> int:
+    """Run the Celery worker in this process; ``libraries``: those that the node announces."""
+    app = _app(settings)
     hostname = f"{settings.node_name}@{description.hostname}"
-    worker = app.Worker(
-        hostname=hostname,
-        pool="prefork",
-        concurrency=settings.slots,
-        max_tasks_per_child=1,
-        queues=state.queues,
-        task_events=True,
-        without_mingle=True,
-        without_gossip=True,
-        quiet=True,
-    )
     api = WorkerApi(state.url, state.credential)
     consumers = _Consumers(app, hostname, state.queues)
     disowned = threading.Event()
@@ -142,9 +137,18 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
         os.kill(os.getpid(), signal.SIGTERM)
 
     beats = node.NodeBeatThread(api, state, description, _running_jobs, consumers.obey, leave)
-    care = _care_for(settings, description, beats)
-    signals.worker_ready.connect(lambda **_: beats.start(), weak=False)
-    signals.worker_ready.connect(lambda **_: care.start(), weak=False)
+    standing = Standing(description, beats.describe)
+    losses = Losses(standing.plugin_gone)
+    declare_task(app, settings, state, description.devices, Shelf(libraries, losses.tell))
+    worker = _worker(app, settings, hostname, state.queues)
+    care = _care_for(settings, description, standing)
+
+    def start(**_: object) -> None:
+        beats.start()
+        care.start()
+        losses.start()
+
+    signals.worker_ready.connect(start, weak=False)
     leaving = Leaving(settings.node_grace_s, _job_processes)
     signals.worker_shutting_down.connect(lambda **_: leaving.begin(), weak=False)
     signals.worker_shutting_down.connect(lambda **_: beats.drain(), weak=False)
@@ -155,8 +159,29 @@ def run_worker(settings: NodeSettings, state: node.NodeState, description: NodeD
     return 1 if disowned.is_set() else int(worker.exitcode or 0)
 
 
+def _app(settings: NodeSettings) -> Any:  # noqa: ANN401 - Celery has no types
+    app = make_app(settings.broker_url.get_secret_value())
+    app.conf.update(worker_hijack_root_logger=False, worker_redirect_stdouts=False)
+    signals.setup_logging.connect(_keep_logging, weak=False)
+    return app
+
+
+def _worker(app: Any, settings: NodeSettings, hostname: str, queues: Sequence[str]) -> Any:  # noqa: ANN401 - Celery has no types
+    return app.Worker(
+        hostname=hostname,
+        pool="prefork",
+        concurrency=settings.slots,
+        max_tasks_per_child=1,
+        queues=list(queues),
+        task_events=True,
+        without_mingle=True,
+        without_gossip=True,
+        quiet=True,
+    )
+
+
 def _care_for(
-    settings: NodeSettings, description: NodeDescription, beats: node.NodeBeatThread
+    settings: NodeSettings, description: NodeDescription, standing: Standing
 ) -> caring.DeviceCare:
     """Return what takes a GPU out of service that is unwell, and back when it is well."""
     faults = faults_of(settings)
@@ -165,7 +190,7 @@ def _care_for(
         [row.uuid for row in description.devices if row.uuid is not None],
         settings.device_lock_dir,
         faults,
-        lambda found: beats.describe(without(description, found)),
+        standing.devices_out,
     )
 
 
@@ -174,6 +199,7 @@ def declare_task(
     settings: NodeSettings,
     state: node.NodeState,
     devices: Sequence[Device],
+    plugins: Shelf,
 ) -> None:
     """Register the one task: try to claim the attempt that a ring names."""
 
@@ -185,7 +211,7 @@ def declare_task(
         request = self.request
         try:
             with FlowerRelay(app, request.id, request.hostname) as relay:
-                shop = _workshop(settings, devices, api, relay)
+                shop = _workshop(settings, devices, api, relay, plugins)
                 return executor.attempt(shop, job_id, attempt)
         except FarmError as error:
             # The database, not Celery, decides about another attempt.
@@ -197,7 +223,11 @@ def declare_task(
 
 
 def _workshop(
-    settings: NodeSettings, devices: Sequence[Device], api: WorkerApi, relay: FlowerRelay
+    settings: NodeSettings,
+    devices: Sequence[Device],
+    api: WorkerApi,
+    relay: FlowerRelay,
+    plugins: Shelf,
 ) -> executor.Workshop:
     def show(_assignment: Assignment, progress: Progress) -> None:
         relay.show(progress)
@@ -216,6 +246,7 @@ def _workshop(
             times=settings.benchmark_times,
             faults=caring.read_faults(faults_of(settings)),
         ),
+        plugins=plugins,
         on_progress=show,
     )
 

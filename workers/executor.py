@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,33 +22,19 @@ from enginefarm.manifest import LOG_TYPE
 from enginefarm.report import Machine
 from enginefarm.state import JobState
 from tasks.fault_points import reach
-from tasks.messages import (
-    Assignment,
-    ClaimRequest,
-    Device,
-    FinishRequest,
-    OutputFile,
-    Progress,
-)
-from workers import alone, ends, hardware, offering, sandbox, transfer, verdict
-from workers.childjob import (
-    JOB_FILE,
-    RESULT_FILE,
-    ChildInput,
-    ChildJob,
-    ChildOutput,
-    ChildResult,
-    write_document,
-)
-from workers.farm_api import WorkerApi
+from tasks.messages import Assignment, ClaimRequest, FinishRequest, OutputFile
+from tasks.routing import plugins_of
+from workers import alone, ends, handing, hardware, offering, sandbox, transfer, verdict
+from workers.childjob import RESULT_FILE, ChildOutput, ChildResult
 from workers.fetching import fetch
-from workers.gpu.need import GpuRules, need_of
+from workers.gpu.need import need_of
 from workers.joblog import JobLog
 from workers.lease import Lease
 from workers.measurement import machine
-from workers.room import room_of
+from workers.plugins.copying import copied
 from workers.settings import child_environment
 from workers.storing import store, tell_end
+from workers.workshop import Workshop as Workshop  # noqa: PLC0414 - what an attempt is made with
 
 LOG_NAME = "log.txt"
 CANCELLED_LOG_S = 5.0
@@ -56,22 +42,6 @@ CANCELLED_LOG_S = 5.0
 LEAST_PATIENCE_S = 5.0
 HAND_BACK_PATIENCE_S = 3.0
 log = structlog.get_logger(__name__)
-
-OnProgress = Callable[[Assignment, Progress], None]
-
-
-@dataclass(frozen=True)
-class Workshop:
-    """What a node brings to every job."""
-
-    api: WorkerApi
-    scratch: Path
-    devices: Sequence[Device]
-    job_log_bytes: int
-    job_memory_bytes: int | None = None
-    pythons: Mapping[str, Path] = field(default_factory=dict)
-    gpus: GpuRules = field(default_factory=GpuRules)
-    on_progress: OnProgress = lambda _assignment, _progress: None
 
 
 @dataclass(frozen=True)
@@ -148,10 +118,12 @@ class _Attempt:
     def _work(self, scratch: Path) -> _End:
         load_before = hardware.load_average()
         try:
+            # The cheapest first: without them nothing need be fetched.
+            plugins = copied(plugins_of(self._job.recipe), self._shop.plugins, scratch, self._stop)
             inputs = fetch(self._job, scratch / "inputs", self._stop)
             inputs += offering.begin(self._job, scratch, self._log, self._stop)
             reach("node.fetched")
-            end = self._run_child(scratch, inputs)
+            end = self._run_child(scratch, handing.Given(inputs, plugins))
             offering.conclude(self._road(scratch), inputs, end.result.timing)
         except transfer.TransferStopped:
             return self._stopped()
@@ -166,22 +138,8 @@ class _Attempt:
         mine = (shop.api, job, scratch, self._limits, need)
         return offering.NodeRoad(*mine, said, stop, self._patience)
 
-    def _run_child(self, scratch: Path, inputs: list[ChildInput]) -> _End:
-        out = scratch / "out"
-        out.mkdir()
-        stage, target, devices = self._job.stage, self._job.target, self._shop.devices
-        job = ChildJob(
-            stage=stage,
-            target=target,
-            recipe=self._job.recipe,
-            inputs=inputs,
-            out=out,
-            room=room_of(self._job, devices, self._limits.memory_bytes),
-            pythons=dict(self._shop.pythons),
-            device=need_of(stage, target, devices, self._shop.gpus, self._job.sku),
-            timed=self._job.timing_cache is not None,
-        )
-        write_document(scratch / JOB_FILE, job)
+    def _run_child(self, scratch: Path, given: handing.Given) -> _End:
+        handing.hand(self._shop, self._job, given, scratch, self._limits.memory_bytes)
         outcome = sandbox.run(
             sandbox.child_command(scratch),
             cwd=scratch,

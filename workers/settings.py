@@ -67,7 +67,9 @@ def _visible_gpus() -> list[str]:
 class NodeSettings(BaseSettings):
     """A node's settings."""
 
-    model_config = SettingsConfigDict(env_prefix="ENGINEFARM_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="ENGINEFARM_", extra="ignore", frozen=True, hide_input_in_errors=True
+    )
 
     url: str = Field(description="The farm's address, where the worker API is.")
     broker_url: SecretStr = Field(
@@ -125,6 +127,11 @@ class NodeSettings(BaseSettings):
     modelopt_python: Path | None = Field(
         default=None,
         description="The python of an environment with NVIDIA ModelOpt; absent: the node has none.",
+    )
+    node_plugins: Path | None = Field(
+        default=None,
+        description="The folder of plugin libraries, with one folder for each backend"
+        " (`onnxruntime`, `tensorrt`); absent: the node has none.",
     )
     node_grace_s: Annotated[float, Field(ge=0)] = Field(
         default=30.0,

@@ -33,6 +33,7 @@ from workers.backends.base import (
 from workers.backends.registry import open_backend
 from workers.childjob import ChildJob, ChildOutput, ChildResult, write_document
 from workers.gpu.taken import Taken, taken
+from workers.plugins import loading
 
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
@@ -51,8 +52,10 @@ def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult
     sink.report(None, "loading the runtime")
     if job.stage in PRECISION_STAGES:
         # Its tool is in the key, and not the target's backend, which this node may not have.
+        _load_plugins(job, None)
         return change_precision(job, sink)
     backend = _open(job)
+    _load_plugins(job, backend)
     if job.merges:
         return merge_timings(job, backend)
     stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
@@ -68,17 +71,30 @@ def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult
     return stages[job.stage](job, backend, sink)
 
 
-def _open(job: ChildJob) -> Backend:
+def _load_plugins(job: ChildJob, backend: Backend | None) -> None:
+    """Load each library into what it is for: the target's backend, and what runs the model."""
+    for name, libraries in job.plugins.items():
+        its_own = backend if backend is not None and backend.name == name else _import(name)
+        loading.load(its_own, libraries)
+    if job.plugins:
+        print(f"plugins loaded: {loading.names_of(job.plugins)}", flush=True)  # noqa: T201 - stdout is the job's log
+
+
+def _import(name: str) -> Backend:
     try:
-        backend = open_backend(job.target.backend)
+        return open_backend(name)
     except ImportError as error:
         raise JobFailed(
-            f"The backend {job.target.backend} does not load on this node.",
+            f"The backend {name} does not load on this node.",
             blame=Blame.NODE,
             code="backend_missing",
             why=str(error),
             fix="Install its packages on the node and start the node again.",
         ) from error
+
+
+def _open(job: ChildJob) -> Backend:
+    backend = _import(job.target.backend)
     here, wanted = backend.describe([]).version, job.recipe["backend_version"]
     if here != wanted:
         raise JobFailed(

@@ -35,7 +35,7 @@ from enginefarm.precision import PrecisionKind
 from enginefarm.spec import FixedInput, RepairOptions
 from enginefarm.target import Target
 from localfarm.models import MODELS, ShippedModel, repair_words
-from workers.backends.onnxruntime import open_reference
+from workers.backends.ort_session import open_reference
 from workers.measurement.inputs import Feeds
 from workers.measurement.original import Original
 from workers.precision.samples import Samples

@@ -23,7 +23,7 @@ from bench.real_inputs.speech import RATE, windows
 from bench.real_inputs.text import gray, page
 from localfarm.models import shipped
 from workers.backends.base import Array
-from workers.backends.onnxruntime import open_reference
+from workers.backends.ort_session import open_reference
 
 Sample = dict[str, Array]
 STRIDE = 3

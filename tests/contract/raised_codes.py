@@ -31,21 +31,67 @@ class Given:
         self.codes.setdefault(code, set()).add(place)
 
 
+@dataclass
+class Source:
+    """What one look at a file finds: whatever could give a code, and where it would stand."""
+
+    tree: ast.Module
+    calls: list[ast.Call] = field(default_factory=list)
+    defaults: list[ast.expr] = field(default_factory=list)
+    takers: dict[str, int] = field(default_factory=dict)
+    """Each function with a positional ``code``, and each class with such a field."""
+    texts: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """Look at each node of a file once: there are a million in all."""
+        source = cls(ast.parse(path.read_text()))
+        for node in ast.walk(source.tree):
+            source._note(node)
+        return source
+
+    def _note(self, node: ast.AST) -> None:
+        match node:
+            case ast.Constant(value=str(text)):
+                self.texts.add(text)
+            case ast.Call():
+                self.calls.append(node)
+            case ast.AnnAssign(target=ast.Name(id="default_code"), value=ast.expr() as value):
+                self.defaults.append(value)
+            case ast.Assign(targets=[ast.Name(id="default_code")], value=value):
+                self.defaults.append(value)
+            case ast.FunctionDef(name=name, args=arguments):
+                names = [each.arg for each in arguments.args if each.arg not in {"self", "cls"}]
+                self._take(name, names)
+            case ast.ClassDef(name=name, body=body):
+                self._take(
+                    name,
+                    [
+                        each.target.id
+                        for each in body
+                        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+                    ],
+                )
+
+    def _take(self, name: str, names: list[str]) -> None:
+        if PARAMETER in names:
+            self.takers[name] = names.index(PARAMETER)
+
+
 def codes_of(files: Iterable[Path], root: Path) -> Given:
     """Return every code that the files can give."""
-    trees = {path: ast.parse(path.read_text()) for path in files}
-    public = {name: at for tree in trees.values() for name, at in _takers(tree) if name[0] != "_"}
-    constants = {name: value for tree in trees.values() for name, value in _constants(tree)}
+    sources = {path: Source.of(path) for path in files}
+    takers = [taker for source in sources.values() for taker in source.takers.items()]
+    public = {name: at for name, at in takers if name[0] != "_"}
+    constants = {
+        name: value for source in sources.values() for name, value in _constants(source.tree)
+    }
     given = Given()
-    for path, tree in trees.items():
+    for path, source in sources.items():
         if path.name != "codes.py":
-            given.texts |= {
-                node.value
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            }
+            given.texts |= source.texts
         # A private name is known in its own file only; two files may use it differently.
-        for expression in _expressions(tree, public | dict(_takers(tree))):
+        for expression in _expressions(source, public | source.takers):
             place = f"{path.relative_to(root)}:{expression.lineno}"
             _note(given, expression, constants, place)
     return given
@@ -69,18 +115,13 @@ def _note(given: Given, node: ast.expr, constants: dict[str, str], place: str) -
             pass  # A variable: what is in it was given somewhere else.
 
 
-def _expressions(tree: ast.Module, positions: dict[str, int]) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=func, args=arguments, keywords=keywords):
-                yield from (each.value for each in keywords if each.arg == PARAMETER)
-                at = positions.get(_called(func))
-                if at is not None and at < len(arguments):
-                    yield arguments[at]
-            case ast.AnnAssign(target=ast.Name(id="default_code"), value=ast.expr() as value):
-                yield value
-            case ast.Assign(targets=[ast.Name(id="default_code")], value=value):
-                yield value
+def _expressions(source: Source, positions: dict[str, int]) -> Iterator[ast.expr]:
+    yield from source.defaults
+    for call in source.calls:
+        yield from (each.value for each in call.keywords if each.arg == PARAMETER)
+        at = positions.get(_called(call.func))
+        if at is not None and at < len(call.args):
+            yield call.args[at]
 
 
 def _called(func: ast.expr) -> str:
@@ -89,24 +130,6 @@ def _called(func: ast.expr) -> str:
             return name
         case _:
             return ""
-
-
-def _takers(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Give each function with a positional ``code``, and each class with such a field."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef(name=name, args=arguments):
-                names = [each.arg for each in arguments.args if each.arg not in {"self", "cls"}]
-            case ast.ClassDef(name=name, body=body):
-                names = [
-                    each.target.id
-                    for each in body
-                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-                ]
-            case _:
-                continue
-        if PARAMETER in names:
-            yield name, names.index(PARAMETER)
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:

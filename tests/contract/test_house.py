@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,7 @@ ENVIRONMENT = {
     "tasks/fault_points.py": "asks whether a test wants the process to die; nobody else may",
     "workers/settings.py": "the settings of a node, and what a job's child may see",
     "tests/conftest.py": "keeps every client in the tests from reading certificates",
+    "tests/contract/backends/nursery.py": "is the child that would have been started with its own",
     "tests/contract/test_migrations.py": "composes the environment of alembic's own command",
     "tests/e2e/conftest.py": "composes the environment of the farm and of the command line",
     "tests/e2e/test_localfarm.py": "composes the environment of the local farm",
@@ -63,20 +65,54 @@ def _sources() -> list[str]:
     return [name for name in _tracked() if name.endswith(".py")]
 
 
+@dataclass
+class _Seen:
+    """What the rules ask of a source file. To keep a thousand trees would cost more than it."""
+
+    silent: bool
+    reads_environment: bool
+    functions: list[tuple[int, str, int]] = field(default_factory=list)
+    """Where each begins, its name, and its lines from ``def`` to the end, docstring and all."""
+    dropped: list[int] = field(default_factory=list)
+    """Where an error is caught and nothing is done."""
+
+
 @cache
-def _tree(name: str) -> ast.Module:
-    return ast.parse((ROOT / name).read_bytes(), name)
+def _seen() -> dict[str, _Seen]:
+    return {name: _look((ROOT / name).read_text("utf-8"), name) for name in _sources()}
 
 
-def _nodes() -> Iterator[tuple[str, ast.AST]]:
-    for name in _sources():
-        for node in ast.walk(_tree(name)):
-            yield name, node
+def _look(text: str, name: str) -> _Seen:
+    tree = ast.parse(text, name)
+    # To look at each expression is most of the work, and few files have a word of it.
+    asks = any(word in text for word in _ENVIRONMENT_NAMES)
+    seen = _Seen(not ast.get_docstring(tree), asks and any(map(_is_environment, ast.walk(tree))))
+    for node in _statements(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                seen.functions.append((node.lineno, node.name, lines))
+            case ast.ExceptHandler(body=body):
+                if all(isinstance(each, ast.Pass) or _is_ellipsis(each) for each in body):
+                    seen.dropped.append(node.lineno)
+    return seen
 
 
-def _lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Count from ``def`` to the end, docstring and all, without decorators."""
-    return (function.end_lineno or 0) - function.lineno + 1
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield node
+            yield from _statements(node)
+
+
+def _is_environment(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="os"), attr=word):
+            return word in _ENVIRONMENT_NAMES
+        case ast.ImportFrom(module="os", names=names):
+            return any(each.name in _ENVIRONMENT_NAMES for each in names)
+        case _:
+            return False
 
 
 def _told(rule: str, offenders: Iterable[str]) -> str:
@@ -104,18 +140,17 @@ def test_no_file_is_longer_than_one_reads_in_a_sitting() -> None:
 def test_no_function_is_longer_than_a_screen() -> None:
     """A docstring counts: what needs a long one does too much for one name."""
     long = [
-        f"{name}:{node.lineno} {node.name}: {_lines(node)} lines"
-        for name, node in _nodes()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and _lines(node) > FUNCTION_LINES
-        and not name.startswith(RECORDS)
+        f"{name}:{at} {function}: {lines} lines"
+        for name, seen in _seen().items()
+        for at, function, lines in seen.functions
+        if lines > FUNCTION_LINES and not name.startswith(RECORDS)
     ]
 
     assert not long, _told(f"take a part out and name it; at most {FUNCTION_LINES} lines", long)
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [name for name in _sources() if not ast.get_docstring(_tree(name))]
+    silent = [name for name, seen in _seen().items() if seen.silent]
 
     assert not silent, _told("open with what it is and which rules it keeps", silent)
 
@@ -131,14 +166,7 @@ def test_no_module_has_a_name_that_could_hold_anything() -> None:
 
 
 def test_only_settings_read_the_environment() -> None:
-    reading = set()
-    for name, node in _nodes():
-        match node:
-            case ast.Attribute(value=ast.Name(id="os"), attr=word) if word in _ENVIRONMENT_NAMES:
-                reading.add(name)
-            case ast.ImportFrom(module="os", names=names):
-                if any(each.name in _ENVIRONMENT_NAMES for each in names):
-                    reading.add(name)
+    reading = {name for name, seen in _seen().items() if seen.reads_environment}
 
     others = sorted(reading - ENVIRONMENT.keys())
     needless = sorted(ENVIRONMENT.keys() - reading)
@@ -164,12 +192,7 @@ def test_no_registry_is_named() -> None:
 
 def test_no_error_is_dropped_without_a_word() -> None:
     """``contextlib.suppress`` with the reason, or a return, says that it is meant."""
-    dropped = [
-        f"{name}:{node.lineno}"
-        for name, node in _nodes()
-        if isinstance(node, ast.ExceptHandler)
-        and all(isinstance(each, ast.Pass) or _is_ellipsis(each) for each in node.body)
-    ]
+    dropped = [f"{name}:{at}" for name, seen in _seen().items() for at in seen.dropped]
 
     assert not dropped, _told("use contextlib.suppress and say why, or return", dropped)
 

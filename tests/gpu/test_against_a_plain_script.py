@@ -20,7 +20,7 @@ from enginefarm.report import LatencyReport
 from localfarm.models import shipped
 from tests.gpu.evidence import Evidence
 from tests.gpu.node import GpuNode, latencies
-from workers.backends.onnxruntime import open_reference
+from workers.backends.ort_session import open_reference
 from workers.measurement.inputs import synthetic
 
 pytestmark = pytest.mark.gpu

@@ -17,6 +17,7 @@ from enginefarm.spec import CompileOptions, Profile
 from enginefarm.target import Target
 from enginefarm.views import TensorView
 from tasks.messages import BackendDescription, Device
+from workers.backends.device_port import NotOnDevice as NotOnDevice  # noqa: PLC0414 - part of the port
 from workers.timing import ChildTiming, TimingCaches
 
 if TYPE_CHECKING:
@@ -86,10 +87,6 @@ class Runner(Protocol):
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array | None]:
         """Run once, end to end; an output that is no tensor is ``None``."""
-
-
-class NotOnDevice(Exception):
-    """An engine cannot be run with its inputs and outputs on a device; the text says why."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +171,20 @@ class TimesKernels(Protocol):
 
     def timing_caches(self) -> TimingCaches:
         """Return what merges caches of its own version."""
+
+
+@runtime_checkable
+class TakesPlugins(Protocol):
+    """A backend that can be given libraries with operators of somebody else's."""
+
+    def take_plugin(self, library: Path) -> list[str] | None:
+        """Load a library for all that this process does from now on.
+
+        Returns the operators that it adds; None where the backend cannot tell.
+
+        Raises:
+            JobFailed: it does not load (code ``plugin_refused``).
+        """
 
 
 Clock = Callable[[], float]

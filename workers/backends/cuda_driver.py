@@ -1,6 +1,7 @@
-"""The few calls of CUDA's driver library that time work on a stream, by ctypes.
+"""The few calls of CUDA's driver library that run and time work on a stream, by ctypes.
 
 ``libcuda.so.1`` comes with the driver and keeps its names, so no version of a toolkit is needed.
+They are the names of the calls themselves, where ``cuda.h`` of 12 and 13 has macros for them.
 Streams made here are those that runtimes take as theirs. Addresses and handles are plain numbers.
 """
 
@@ -8,12 +9,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_void_p
+from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 
-from workers.backends.base import NotOnDevice
+from workers.backends.device_port import NotOnDevice
 
 LIBRARY = "libcuda.so.1"
 NON_BLOCKING = 1
+THREAD_LOCAL = 1
+"""While this thread captures, other threads may call what they like: trtexec's mode, too."""
 NAMES = {
     "init": "cuInit",
     "device": "cuDeviceGet",
@@ -30,6 +33,14 @@ NAMES = {
     "allocate": "cuMemAlloc_v2",
     "free": "cuMemFree_v2",
     "finish": "cuStreamSynchronize",
+    "unpin": "cuMemFreeHost",
+    "drop_event": "cuEventDestroy_v2",
+    "begin": "cuStreamBeginCapture_v2",
+    "end": "cuStreamEndCapture",
+    "instantiate": "cuGraphInstantiateWithFlags",
+    "launch": "cuGraphLaunch",
+    "drop_template": "cuGraphDestroy",
+    "drop_graph": "cuGraphExecDestroy",
 }
 
 
@@ -67,6 +78,10 @@ class CudaDriver:
         self._call("event", byref(made), c_uint(0))
         return int(made.value or 0)
 
+    def drop_event(self, event: int) -> None:
+        """Give an event back."""
+        self._call("drop_event", c_void_p(event))
+
     def record(self, event: int) -> None:
         """Have the stream pass an event when it comes there."""
         self._call("record", c_void_p(event), c_void_p(self.stream))
@@ -82,10 +97,14 @@ class CudaDriver:
         return float(took.value)
 
     def pinned(self, size: int) -> int:
-        """Return the address of pinned memory of the host, kept as long as the process lives."""
+        """Return the address of pinned memory of the host, to be given back or kept to the end."""
         made = c_void_p()
         self._call("pinned", byref(made), c_size_t(max(size, 1)), c_uint(0))
         return int(made.value or 0)
+
+    def unpin(self, address: int) -> None:
+        """Give pinned memory back."""
+        self._call("unpin", c_void_p(address))
 
     def allocated(self, size: int) -> int:
         """Return the address of so many bytes on the device, to be given back."""
@@ -110,6 +129,39 @@ class CudaDriver:
         """Have the stream copy so many bytes to the host."""
         stream = c_void_p(self.stream)
         self._call("to_host", c_void_p(host), c_void_p(device), c_size_t(size), stream)
+
+    def captured(self, work: Callable[[], object]) -> int:
+        """Return a graph of what ``work`` has the stream do, which is not done then.
+
+        The stream is as it was before, also where no graph can be made.
+
+        Raises:
+            NotOnDevice: the driver does not take something of it into a graph.
+        """
+        stream, template, made = c_void_p(self.stream), c_void_p(), c_void_p()
+        self._call("begin", stream, c_int(THREAD_LOCAL))
+        try:
+            work()
+        except BaseException:
+            # Ended all the same, or the stream would take no other work; what is said is not new.
+            self._calls["end"](stream, byref(template))
+            if template.value:
+                self._call("drop_template", template)
+            raise
+        self._call("end", stream, byref(template))
+        try:
+            self._call("instantiate", byref(made), template, c_ulonglong(0))
+        finally:
+            self._call("drop_template", template)
+        return int(made.value or 0)
+
+    def launch(self, graph: int) -> None:
+        """Have the stream do all that is in a graph."""
+        self._call("launch", c_void_p(graph), c_void_p(self.stream))
+
+    def drop_graph(self, graph: int) -> None:
+        """Give a graph back."""
+        self._call("drop_graph", c_void_p(graph))
 
     def _call(self, name: str, *given: object) -> None:
         call: Callable[..., int] = self._calls[name]

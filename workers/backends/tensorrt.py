@@ -66,6 +66,10 @@ class TensorRT:
         cuda = built_for_cuda()
         return told if cuda is None else told | {"cuda": cuda}
 
+    def take_plugin(self, library: Path) -> list[str] | None:
+        """See :meth:`Compiler.take_plugin`."""
+        return self._compiler.take_plugin(library)
+
     def check(self, source: ModelSource) -> list[Finding]:
         """See :meth:`Compiler.check`."""
         return self._compiler.check(source)

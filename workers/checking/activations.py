@@ -13,6 +13,7 @@ from enginefarm.counted import counted
 from enginefarm.finding import Finding, at_tensors, note_finding
 from enginefarm.preflight.subject import Sized, Subject
 from workers.backends.base import Array, ModelSource, Runner
+from workers.backends.ort_session import as_written
 from workers.measurement import inputs
 
 MOST_BYTES = 256 << 20
@@ -72,8 +73,7 @@ def _run(source: ModelSource, names: list[str], feeds: inputs.Feeds) -> inputs.F
     model = onnx.load(str(source.path), load_external_data=False)
     had = {row.name for row in model.graph.output}
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in had)
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options = as_written()
     options.log_severity_level = 4
     session = ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]

@@ -27,7 +27,7 @@ def try_original(subject: Subject, source: ModelSource, rules: Sequence[Finding]
     if there is not None and needed.weights + needed.activations > there // 2:
         return [_not_tried("It would take more than half of the memory that a job may have here.")]
     try:
-        from workers.backends.onnxruntime import open_reference
+        from workers.backends.ort_session import open_reference
     except ImportError:
         return [_not_tried("ONNX Runtime is not installed on this node.")]
     try:

@@ -167,6 +167,6 @@ def run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> JobF
 
 
 def _reference(request: Request) -> Runner:
-    from workers.backends.onnxruntime import open_reference
+    from workers.backends.ort_session import open_reference
 
     return Original(open_reference(request.source.path), request.fixed)

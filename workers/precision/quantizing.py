@@ -16,24 +16,28 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnxruntime.quantization import CalibrationMethod as OrtMethod
 from onnxruntime.quantization import QuantType
-from onnxruntime.quantization.calibrate import create_calibrator
+from onnxruntime.quantization.calibrate import (
+    EntropyCalibrater,
+    MinMaxCalibrater,
+    PercentileCalibrater,
+)
 from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
 from enginefarm.precision import CalibrationMethod
 from enginefarm.precision_report import PrecisionRecipe
 from workers.backends.base import MODEL_BYTES_IN_ONE_FILE
+from workers.backends.ort_session import opened_as_written
 from workers.measurement.inputs import Feeds
 from workers.precision.histograms import BINS, Histograms
 from workers.precision.running import save
 from workers.repair.passes import sort_nodes
 
-_METHODS = {
-    CalibrationMethod.MINMAX: OrtMethod.MinMax,
-    CalibrationMethod.ENTROPY: OrtMethod.Entropy,
-    CalibrationMethod.PERCENTILE: OrtMethod.Percentile,
+_CALIBRATORS = {
+    CalibrationMethod.MINMAX: MinMaxCalibrater,
+    CalibrationMethod.ENTROPY: EntropyCalibrater,
+    CalibrationMethod.PERCENTILE: PercentileCalibrater,
 }
 _OPTIONS = {
     "ActivationSymmetric": True,
@@ -132,15 +136,16 @@ def _ranges(
     extra: dict[str, Any] = {"symmetric": True}
     if recipe.method is CalibrationMethod.PERCENTILE:
         extra["percentile"] = recipe.percentile
-    calibrator = create_calibrator(
+    # Not by the tool's create_calibrator, whose session would know no operators of plugins.
+    calibrator = _CALIBRATORS[recipe.method or CalibrationMethod.MINMAX](
         source,
         list(recipe.op_types),
         augmented_model_path=str(folder / "watched.onnx"),
-        calibrate_method=_METHODS[recipe.method or CalibrationMethod.MINMAX],
         use_external_data_format=large,
-        providers=["CPUExecutionProvider"],
-        extra_options=extra,
+        **extra,
     )
+    calibrator.augment_graph()
+    calibrator.infer_session = opened_as_written(folder / "watched.onnx")
     if recipe.method in BINS:
         calibrator.collector = Histograms(str(recipe.method), recipe.percentile)
     for number, feeds in enumerate(samples):

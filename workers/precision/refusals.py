@@ -29,6 +29,18 @@ def already_quantized(nodes: Sequence[str]) -> JobFailed:
     )
 
 
+def without_plugins(recipe: PrecisionRecipe) -> JobFailed:
+    """Return the refusal of a tool that cannot be given the operators that a model needs."""
+    return JobFailed(
+        f"{recipe.tool} cannot write a model in {recipe.kind} that needs plugins.",
+        blame=Blame.PERSON,
+        code="plugin_tool",
+        why="It runs the model in an environment of its own, in which no plugin is loaded.",
+        fix="Choose a precision that a tool of the node's own environment makes, or build the model"
+        " as it is.",
+    )
+
+
 def data_refused(found: Sequence[Finding], errors: Sequence[Finding]) -> JobFailed:
     """Return the refusal of calibration data; ``found`` has the warnings as well."""
     first = errors[0]

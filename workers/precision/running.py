@@ -12,7 +12,7 @@ from onnx import helper
 
 from enginefarm.errors import FarmError
 from workers.backends.base import MODEL_BYTES_IN_ONE_FILE, Array
-from workers.backends.onnxruntime import SessionRunner, open_reference
+from workers.backends.ort_session import SessionRunner, open_reference
 from workers.measurement.accuracy import cosine
 from workers.measurement.inputs import Feeds
 from workers.precision import refusals

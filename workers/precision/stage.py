@@ -96,7 +96,7 @@ class _Run:
     @cached_property
     def tool(self) -> Tool:
         """What writes the model, in the version that the key names."""
-        return open_tool(self.recipe, self.job.pythons)
+        return open_tool(self.recipe, self.job.pythons, plugins=bool(self.job.plugins))
 
     @cached_property
     def recipe(self) -> PrecisionRecipe:

@@ -17,7 +17,7 @@ from enginefarm.errors import JobFailed
 from enginefarm.repair_report import Proof
 from enginefarm.spec import Profile
 from workers.backends.base import Array, Runner
-from workers.backends.onnxruntime import open_reference
+from workers.backends.ort_session import open_reference
 from workers.diagnosis import shorten
 from workers.measurement import inputs
 from workers.measurement.original import Original

@@ -107,6 +107,10 @@ class CompileOptions(BaseModel):
         default=None, description="Newer versions of the same major can run the engine."
     )
     exclude_lean_runtime: bool | None = None
+    serialize_plugins: bool | None = Field(
+        default=None,
+        description="The engine carries the plugin libraries that it was built with.",
+    )
     sparse_weights: bool | None = None
     tf32: bool | None = Field(default=None, description="false: fp32 is computed as fp32.")
     direct_io: bool | None = None
@@ -125,6 +129,9 @@ class CompileOptions(BaseModel):
     def _fit_together(self) -> Self:
         if self.exclude_lean_runtime and not self.version_compatible:
             message = "exclude_lean_runtime leaves out what only version_compatible puts in"
+            raise ValueError(message)
+        if self.serialize_plugins and not self.version_compatible:
+            message = "serialize_plugins puts libraries into what only version_compatible makes"
             raise ValueError(message)
         if self.timing_cache is TimingReuse.REQUIRED and self.optimization_level == 0:
             message = "timing_cache required cannot be: level 0 looks into no cache"
@@ -145,8 +152,8 @@ OPTIONS_OF_BACKEND: dict[str, frozenset[str]] = {
 UNTIMED = frozenset(
     {
         *("exclude_lean_runtime", "max_aux_streams", "max_num_tactics", "monitor_memory"),
-        *("optimization_level", "profiling_verbosity", "tactic_dram_mib", "timing_cache"),
-        *("tactic_shared_memory_kib", "workspace_mib"),
+        *("optimization_level", "profiling_verbosity", "serialize_plugins"),
+        *("tactic_dram_mib", "tactic_shared_memory_kib", "timing_cache", "workspace_mib"),
     }
 )
 """Options that leave a timing of a kernel what it is; all others part the caches."""

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
+from typing import TypeVar
 
 import structlog
+from pydantic import BaseModel, ValidationError
 from structlog.tracebacks import ExceptionDictTransformer
+
+Told = TypeVar("Told", bound=BaseModel)
+PREFIX, WRONG_SETTINGS_STATUS = "ENGINEFARM_", 2
 
 # Without the values of variables: they hold keys, tokens and whole requests.
 _TRACEBACKS = ExceptionDictTransformer(show_locals=False, max_frames=20)
@@ -47,6 +53,25 @@ def configure() -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def settings_or_leave(read: Callable[[], Told]) -> Told:
+    """Return what a process was told; if that cannot be used, say which variables, and end it.
+
+    What they were set to is not said: it holds passwords and tokens.
+    """
+    try:
+        return read()
+    except ValidationError as error:
+        rows = error.errors(include_url=False, include_context=False, include_input=False)
+        wrong = {f"{PREFIX}{str(row['loc'][0]).upper()}": row["msg"] for row in rows if row["loc"]}
+        structlog.get_logger(__name__).error(
+            "settings_refused",
+            code="invalid_setting",
+            settings=wrong,
+            fix="Set these variables; docs/operate/settings.md says what each means.",
+        )
+        sys.exit(WRONG_SETTINGS_STATUS)
 
 
 def _name_event(

@@ -233,6 +233,9 @@ class BackendView(View):
     version: str
     builds: list[str]
     measures: list[str]
+    gpus_unused: str | None = Field(
+        default=None, description="Why it uses none of the GPUs there that it is for."
+    )
 
 
 class NodeView(View):

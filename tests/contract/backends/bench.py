@@ -5,6 +5,7 @@ A runtime may crash, and only one logger fits a process: so nothing of it runs i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +15,7 @@ from typing import Any
 from enginefarm.state import Stage
 from enginefarm.target import Target
 from tasks.messages import BackendDescription
+from tests.contract.backends.nursery import nursery
 from workers import sandbox, verdict
 from workers.childjob import (
     JOB_FILE,
@@ -31,6 +33,8 @@ from workers.settings import child_environment
 LIMITS = sandbox.Limits(running_s=120, silent_s=120)
 RANGE = {"min": [1, 16], "opt": [4, 16], "max": [8, 16]}
 PROFILES = [{"x": RANGE}]
+Stop = Callable[[list[dict[str, Any]]], bool]
+"""Told of all progress so far: whether the child shall end."""
 
 
 @cache
@@ -65,6 +69,7 @@ class Bench:
     folder: Path
     count: int = 0
     pythons: Mapping[str, Path] = field(default_factory=dict)
+    plugins: dict[str, list[Path]] = field(default_factory=dict)
 
     def run(
         self,
@@ -75,10 +80,10 @@ class Bench:
         engine: Path | None = None,
         dataset: Path | None = None,
         datasets: Mapping[str, Path] | None = None,
-        stop: Callable[[list[dict[str, Any]]], bool] = lambda _progress: False,
+        stop: Stop | None = None,
         **recipe: Any,  # noqa: ANN401 - any field of a recipe
     ) -> Ran:
-        """Run a stage in a child."""
+        """Run a stage in a child; in a sandbox as a node's, where it may be told to stop."""
         self.count += 1
         scratch = self.folder / f"{self.count}-{stage}"
         (scratch / "out").mkdir(parents=True)
@@ -100,12 +105,21 @@ class Bench:
             inputs=inputs,
             out=scratch / "out",
             pythons=dict(self.pythons),
+            plugins=self.plugins,
         )
         write_document(scratch / JOB_FILE, job)
-        return _in_child(scratch, stop)
+        return _in_nursery(scratch) if stop is None else _in_sandbox(scratch, stop)
 
 
-def _in_child(scratch: Path, stop: Callable[[list[dict[str, Any]]], bool]) -> Ran:
+def _in_nursery(scratch: Path) -> Ran:
+    log, said, progress = JobLog(1 << 20), scratch / "log", scratch / "progress"
+    outcome = nursery().run(scratch, said, progress)
+    log.write(said.read_bytes())
+    lines = [json.loads(line) for line in progress.read_text().splitlines()]
+    return Ran(outcome, _result(scratch), lines, log.render().decode(errors="replace"))
+
+
+def _in_sandbox(scratch: Path, stop: Stop) -> Ran:
     log, progress = JobLog(1 << 20), list[dict[str, Any]]()
     outcome = sandbox.run(
         sandbox.child_command(scratch),
@@ -116,9 +130,12 @@ def _in_child(scratch: Path, stop: Callable[[list[dict[str, Any]]], bool]) -> Ra
         on_progress=lambda said: progress.append(dict(said)),
         stop=lambda: "cancelled" if stop(progress) else None,
     )
+    return Ran(outcome, _result(scratch), progress, log.render().decode(errors="replace"))
+
+
+def _result(scratch: Path) -> ChildResult | None:
     path = scratch / RESULT_FILE
-    result = ChildResult.model_validate_json(path.read_bytes()) if path.exists() else None
-    return Ran(outcome, result, progress, log.render().decode(errors="replace"))
+    return ChildResult.model_validate_json(path.read_bytes()) if path.exists() else None
 
 
 def findings(ran: Ran) -> list[dict[str, Any]]:

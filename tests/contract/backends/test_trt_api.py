@@ -42,12 +42,14 @@ GPU = Device(arch="sm_89", name="NVIDIA L4")
 RECEIVERS = {
     "builder": "Builder",
     "config": "IBuilderConfig",
+    "creator": "IPluginCreatorV3One",
     "engine": "ICudaEngine",
     "error": "ParserError",
     "inspector": "EngineInspector",
     "made": "IOptimizationProfile",
     "network": "INetworkDefinition",
     "parser": "OnnxParser",
+    "registry": "IPluginRegistry",
     "runtime": "Runtime",
     "tensor": "ITensor",
 }
@@ -75,7 +77,8 @@ def values(name: str) -> list[Any]:
 def every_option() -> Iterator[dict[str, Any]]:
     yield {}
     for name in sorted(OPTIONS_OF_BACKEND["tensorrt"]):
-        with_it = {"version_compatible": True} if name == "exclude_lean_runtime" else {}
+        needing = {"exclude_lean_runtime", "serialize_plugins"}
+        with_it = {"version_compatible": True} if name in needing else {}
         yield from (with_it | {name: value} for value in values(name))
 
 
@@ -92,6 +95,7 @@ def test_the_whole_sequence_uses_only_what_the_version_has(
     backend = TensorRT(api.module, has_gpu=True)
 
     assert backend.describe([GPU]).builds == ["sm_89"]
+    assert backend.take_plugin(tmp_path / "FarmScale.so") == ["FarmScale"]
     assert backend.check(asked) == []
     compiled = backend.compile(asked, out, sink)
 

@@ -38,6 +38,7 @@ TAKEN: dict[str, Any] = {
     "disable_compilation_cache": True,
 }
 NOT_OF_THE_CONFIG = {"timing_cache"}
+NEEDS_A_PLUGIN = {"serialize_plugins"}
 NEEDS_A_GPU_OR_MORE = {"refit", "strip_plan", "version_compatible", "exclude_lean_runtime"}
 REFUSED: dict[str, Any] = {
     "hardware_compatibility": "ampere-plus",
@@ -54,7 +55,7 @@ def rtx(arch: str, folder: Path) -> Bench:
 
 
 def test_every_option_is_taken_refused_or_needs_more_than_is_here() -> None:
-    sorts = (TAKEN, REFUSED, NEEDS_A_GPU_OR_MORE, NOT_OF_THE_CONFIG)
+    sorts = (TAKEN, REFUSED, NEEDS_A_GPU_OR_MORE, NOT_OF_THE_CONFIG, NEEDS_A_PLUGIN)
     assert {name for each in sorts for name in each} == OPTIONS_OF_BACKEND["tensorrt"]
 
 

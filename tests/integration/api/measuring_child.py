@@ -17,7 +17,8 @@ from enginefarm.target import Target
 from tests.contract.nvml.recorded import RecordedNvml, State, recorded
 from workers.backends import onnxruntime
 from workers.backends.base import Array
-from workers.backends.onnxruntime import OnnxRuntime, SessionRunner
+from workers.backends.onnxruntime import OnnxRuntime
+from workers.backends.ort_session import SessionRunner
 from workers.child import main
 from workers.gpu import nvml, taken
 

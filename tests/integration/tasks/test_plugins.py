@@ -17,10 +17,12 @@ from storage.models import Job
 from tasks.app import make_app
 from tasks.dispatcher import dispatch
 from tasks.messages import BackendDescription, PluginDescription
+from tasks.reconciler import reconcile
 from tests.integration.tasks.compared import artifact, asked
 from tests.integration.tasks.fake_node import FakeNode, backend
 from tests.integration.tasks.scene import CPU, Scene
 
+GIB = 1 << 30
 OPS, OTHER = digest_of(b"operators"), digest_of(b"other operators")
 
 
@@ -121,6 +123,25 @@ def test_what_was_loaded_is_signed_and_told_to_whoever_loads_the_engine(
     assert recipe["plugins"] == {"onnxruntime": [OPS]}
 
 
+@pytest.mark.parametrize("carried", [True, False])
+def test_an_engine_that_carries_its_plugins_needs_none_of_whoever_runs_it(
+    scene: Scene, *, carried: bool
+) -> None:
+    row = PluginDescription(name="libops.so", digest=OPS, operators=["Own"])
+    offered = backend("11.4", name="tensorrt", arch="sm_89", measures=False)
+    node = FakeNode(
+        scene.farm, "trt", [offered.model_copy(update={"plugins": [row]})], gpus=["NVIDIA L4"]
+    )
+    asked: dict[str, Any] = {
+        "repair": {"mode": "none"},
+        "plugins": {"tensorrt": [OPS]},
+        "compile": {"version_compatible": True, "serialize_plugins": carried},
+    }
+    digest = artifact(scene, node, "tensorrt@sm_89", options=asked)
+    config = EngineConfig.model_validate_json(config_of(scene, digest))
+    assert config.plugins == ([] if carried else [OPS])
+
+
 def test_an_engine_without_plugins_has_the_config_that_it_had_before(
     scene: Scene, equipped: Equipped
 ) -> None:
@@ -149,6 +170,23 @@ def test_a_build_whose_plugins_nobody_has_is_refused_before_anything_is_written(
     assert plain.described().backends[0].plugins == []
     waiting = scene.submit(CPU, **named(OPS), wait_for_node=600)
     assert scene.job(waiting, Stage.CHECK).state is JobState.WAITING
+
+
+def test_the_memory_of_a_node_without_the_plugins_is_no_room_for_the_build(scene: Scene) -> None:
+    took = {Stage.COMPILE: 6 * GIB}
+    large = Equipped(scene.farm, "large", memory_bytes=8 * GIB, took=took)
+    build_id = scene.submit(CPU, **named(OPS))
+    scene.run(large, build_id)
+    scene.withdraw(build_id)
+    scene.silence(large.node_id, 3600)
+    reconcile(scene.farm)
+    little = Equipped(scene.farm, "little", memory_bytes=4 * GIB)
+    plain = FakeNode(scene.farm, "plain", memory_bytes=8 * GIB)
+    again = scene.submit(CPU, **named(OPS))
+    scene.do(little, again, Stage.CHECK)
+    failure = scene.failure(scene.job(again, Stage.COMPILE))
+    assert failure.code == "memory_not_served"
+    assert plain.described().memory_bytes == 8 * GIB
 
 
 def test_two_artifacts_are_compared_with_the_plugins_of_both_unless_they_differ(

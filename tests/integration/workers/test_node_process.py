@@ -12,12 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from enginefarm.state import Stage
 from tasks.app import make_app, ring
 from tasks.messages import BackendDescription, Ring
+from tests.contract.backends import custom_operators
 from tests.integration.workers.served import TOKEN, Served, model_bytes
 from workers import processes
 from workers.settings import ROOT
@@ -34,9 +36,18 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def node(served: Served, valkey_url: str, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+def plugins() -> Path | None:
+    """Return no folder of plugins; a test that wants one says which."""
+    return None
+
+
+@pytest.fixture
+def node(
+    served: Served, valkey_url: str, tmp_path: Path, plugins: Path | None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Start ``python -m workers`` as an operator would."""
-    told = {
+    told = {} if plugins is None else {"ENGINEFARM_NODE_PLUGINS": str(plugins)}
+    told |= {
         "ENGINEFARM_URL": served.url,
         "ENGINEFARM_BROKER_URL": valkey_url,
         "ENGINEFARM_ENROLMENT_TOKEN": TOKEN,
@@ -111,6 +122,50 @@ def test_a_node_enrols_beats_works_and_leaves(
     assert {"node_enrolled", "job_claimed", "child_ended", "job_finished"} <= set(events)
     finished = next(line for line in lines(tmp_path) if line["event"] == "job_finished")
     assert (finished["job"], finished["build"], finished["attempt"]) == ("job_1", "bld_1", 1)
+
+
+class TestPlugins:
+    """A node whose operator has laid a library in its folder."""
+
+    @pytest.fixture
+    def plugins(self, tmp_path: Path) -> Path:
+        """Return a folder with a real library, and a file that is none."""
+        (tmp_path / "none.so").write_bytes(b"no library")
+        return custom_operators.laid(tmp_path, tmp_path / "none.so")
+
+    def test_a_library_is_announced_until_a_job_finds_another_in_its_place(
+        self,
+        served: Served,
+        node: subprocess.Popen[bytes],
+        plugins: Path,
+        valkey_url: str,
+        tmp_path: Path,
+    ) -> None:
+        wait_until(lambda: heard(served, "/worker/v1/beat"))
+        (enrolled,) = served.bodies("/enrol")
+        announced = libraries(enrolled["description"])
+        assert [row["name"] for row in announced] == ["custom.so"]
+        absent = next(line for line in lines(tmp_path) if line["event"] == "plugin_absent")
+        assert absent["plugin"] == "onnxruntime/none.so"
+        (plugins / "onnxruntime" / "custom.so").write_bytes(b"another")
+        recipe = {"plugins": {"onnxruntime": [announced[0]["digest"]]}}
+        served.assign(Stage.COMPILE, "onnxruntime@cpu", recipe, [])
+        ring_it(valkey_url)
+        wait_until(lambda: heard(served, "/finish"))
+        assert served.finish["failure"]["code"] == "plugin_changed"
+        wait_until(lambda: any(row and libraries(row) == [] for row in told_by(served)))
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(40) == 0
+
+
+def told_by(served: Served) -> list[dict[str, Any] | None]:
+    """Return what the node said of itself, beat by beat."""
+    return [row.get("description") for row in served.bodies("/worker/v1/beat")]
+
+
+def libraries(description: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the plugins that a node announces, of all backends."""
+    return [each for row in description["backends"] for each in row["plugins"]]
 
 
 def test_a_node_that_is_killed_leaves_no_child_behind(

@@ -14,7 +14,7 @@ from bench.precision_matrix.speed import Ratio, ratio_of
 from bench.precision_matrix.table import KINDS, TARGETS, Built, Row, speed_cell, tables
 from enginefarm.precision import PrecisionKind
 from localfarm.models import MODELS, shipped
-from workers.backends.onnxruntime import open_reference
+from workers.backends.ort_session import open_reference
 from workers.probe import probe_in_child
 
 REPORT = {

@@ -127,3 +127,12 @@ def test_why_a_device_has_no_times_is_on_the_page() -> None:
         update={"latency": [row(device=None, device_reason="an output is text")]}
     )
     assert "an output is text" in measuring(report)
+
+
+def test_a_node_says_why_a_backend_uses_no_gpu_that_is_there() -> None:
+    row = NODE.backends[0].model_copy(update={"gpus_unused": "libcublas.so.13: not found"})
+    console = Console(width=400)
+    with console.capture() as shown:
+        console.print(nodes_table([NODE.model_copy(update={"backends": [row]}), NODE]))
+    said = shown.get()
+    assert said.count("uses no GPU: libcublas.so.13: not found") == 1

@@ -142,6 +142,14 @@ def test_a_build_that_nobody_has_the_plugins_for_is_told_which_there_are() -> No
             {"plugins": {"onnxruntime": [OPS]}, "precision": {"kind": "fp8", "tool": "modelopt"}},
             "plugin_precision",
         ),
+        (
+            TRT,
+            {
+                "plugins": {"onnxruntime": [OPS]},
+                "options": {"compile": {"version_compatible": True, "serialize_plugins": True}},
+            },
+            "plugin_serialize",
+        ),
     ],
 )
 def test_plugins_that_nothing_would_load_are_refused(

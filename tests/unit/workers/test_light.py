@@ -16,6 +16,8 @@ HEAVY = {
     "workers.backends.graph",
     "workers.backends.onnxruntime",
     "workers.backends.ort_device",
+    "workers.backends.ort_session",
+    "workers.backends.ort_provider",
     "workers.checking.activations",
     "workers.checking.trials",
     "workers.checking.whole",

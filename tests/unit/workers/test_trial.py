@@ -14,7 +14,7 @@ from enginefarm.target import Target
 from enginefarm.views import TensorView
 from localfarm.models import shipped
 from workers.backends.base import Array, Runner
-from workers.backends.onnxruntime import open_reference
+from workers.backends.ort_session import open_reference
 from workers.backends.trial import MOST_ELEMENTS, trial_runs
 
 CPU = Target.parse("onnxruntime@cpu")

@@ -16,11 +16,13 @@ from enginefarm.finding import Finding, error_finding
 from enginefarm.state import Blame
 from enginefarm.target import Target
 from workers.backends.base import Compiled, ModelSource, ProgressSink
+from workers.backends.loaded import Loaded, failed_with_plugins, with_plugins
 from workers.backends.trt import (
     header,
     inspection,
     options,
     parsing,
+    plugins,
     profiles,
     progress,
     recording,
@@ -43,6 +45,7 @@ class Compiler:
         self.trt, self.kind, self.label = trt, kind, label
         self.record = recording.Record(has_gpu=has_gpu)
         self.logger = recording.make_logger(trt, self.record)
+        self.plugins: list[Loaded] = []
 
     @property
     def version(self) -> str:
@@ -59,19 +62,35 @@ class Compiler:
             message = "no builder could be opened"
             raise RuntimeError(message)
 
+    def take_plugin(self, library: Path) -> list[str] | None:
+        """Load a library before anything is parsed or opened; return the operators that it adds.
+
+        Raises:
+            JobFailed: it does not load (code ``plugin_refused``).
+        """
+        builder = self.trt.Builder(self.logger)  # while it lives the registry has its logger
+        taken = plugins.load(self.trt, self.label, self.record, library)
+        del builder
+        self.plugins.append(taken)
+        return None if taken.operators is None else list(taken.operators)
+
     def check(self, source: ModelSource) -> list[Finding]:
         """Ask the parser for all it dislikes, and which inputs it takes for sizes."""
         builder = self.trt.Builder(self.logger)
         network = parsing.make_network(self.trt, builder)
         parser = self.trt.OnnxParser(network, self.logger)
         if not parsing.supported(parser, source.path):
-            return parsing.complaints(parser, self.label, self.record) or [self._mute_refusal()]
+            return self._complaints(parser) or [self._mute_refusal()]
         del parser, network
         network = parsing.make_network(self.trt, builder)
         parser = self.trt.OnnxParser(network, self.logger)
         if not parser.parse_from_file(str(source.path)):
-            return parsing.complaints(parser, self.label, self.record) or [self._mute_refusal()]
+            return self._complaints(parser) or [self._mute_refusal()]
         return profiles.value_inputs(network)
+
+    def _complaints(self, parser: Any) -> list[Finding]:  # noqa: ANN401 - the runtime's class
+        found = parsing.complaints(parser, self.label, self.record)
+        return [with_plugins(row, self.plugins) for row in found]
 
     def compile(self, source: ModelSource, out: Path, sink: ProgressSink, aim: Aim) -> Compiled:
         """Parse, build, stream the engine to disk, read its header back, look into it.
@@ -85,6 +104,7 @@ class Compiler:
         recorder = recording.make_recorder(self.trt, self.record)
         builder.error_recorder = recorder  # only now: a recorder before parsing crashes teardown
         config = self._configure(builder, source, sink, aim)
+        self._carry(config, parser, source)
         timed = self._timed(source, config)
         part = (out / ENGINE_FILE).with_suffix(".part")
         done = self._write(builder, network, config, part)
@@ -142,6 +162,17 @@ class Compiler:
         config.progress_monitor = progress.make_monitor(self.trt, sink)
         return config
 
+    def _carry(self, config: Any, parser: Any, source: ModelSource) -> None:  # noqa: ANN401 - the runtime's classes
+        """Have the engine carry the libraries that it is to bring to whoever runs it."""
+        if source.options.serialize_plugins and not self.plugins:
+            raise self._option_refused(["serialize_plugins"], [])
+        wanted = plugins.carried(source.options, self.plugins, parser)
+        if not wanted:
+            return
+        config.plugins_to_serialize = wanted
+        if list(config.plugins_to_serialize) != wanted:
+            raise self._option_refused(["serialize_plugins"], [])
+
     def _write(self, builder: Any, network: Any, config: Any, part: Path) -> bool:  # noqa: ANN401 - the runtime's classes
         troubles: list[OSError] = []
         with part.open("wb") as stream:
@@ -174,12 +205,13 @@ class Compiler:
 
     def _refused(self, texts: list[str], source: ModelSource) -> JobFailed:
         archs = " and ".join(source.target.archs)
-        return failure_of(
+        failed = failure_of(
             [recording.plain(text) for text in texts],
             Runtime.TENSORRT,
             code="build_refused",
             message=f"{self.label} did not build the model for {archs}.",
         )
+        return failed_with_plugins(failed, self.plugins)
 
     def _mute_refusal(self) -> Finding:
         return error_finding(

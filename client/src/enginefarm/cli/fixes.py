@@ -57,6 +57,10 @@ FIXES: Final[dict[str, tuple[str, str]]] = {
         "Name the same operators",
         "Name the operators' library for ONNX Runtime, too: --option plugins.onnxruntime=FILE.",
     ),
+    "plugin_serialize": (
+        "leave serialize_plugins out",
+        "Name them with --option plugins.tensorrt=FILE, or leave compile.serialize_plugins out.",
+    ),
     "plugin_unused": (
         "options.plugins.",
         "Leave the option out, or add a --target of that backend.",

@@ -103,9 +103,12 @@ def nodes_table(nodes: Iterable[NodeView]) -> Grid:
 
 
 def _notes(node: NodeView) -> Iterator[str]:
-    """Yield why a node takes no work, and why each of its GPUs that is out does not."""
+    """Yield why a node, a GPU of it that is out, or a backend on its GPUs, takes no work."""
     if node.note:
         yield node.note
+    for row in node.backends:
+        if row.gpus_unused:
+            yield f"{row.name} uses no GPU: {row.gpus_unused}"
     for each in node.devices:
         if each.get("fault"):
             yield f"{each['uuid']} is out: {each['fault']}"

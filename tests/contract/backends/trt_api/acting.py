@@ -1,8 +1,12 @@
-"""A stand-in that goes through a build as a listener sees it, and writes what begins as a plan."""
+"""A stand-in that goes through a build as a listener sees it, and writes what begins as a plan.
+
+Each library that it loads has one operator, which is called like its file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.contract.backends.trt_api.described import Api
@@ -33,6 +37,7 @@ def acting(version: str, **more: Callable[..., Any]) -> Api:
     """Return a stand-in that remembers flags and limits, and builds what begins as a plan."""
     flags: dict[Any, bool] = {}
     limits: dict[Any, int] = {}
+    creators: list[Any] = []
 
     def built(builder: Any, network: Any, config: Any, writer: Any) -> bool:  # noqa: ANN401 - stand-ins
         assert network is not None
@@ -55,5 +60,16 @@ def acting(version: str, **more: Callable[..., Any]) -> Api:
         "IBuilderConfig.get_memory_pool_limit": lambda _self, pool: limits[pool],
         "Builder.build_serialized_network_to_stream": built,
         "ICudaEngine.device_memory_size_v2": lambda _self: 4096,
+        "IPluginRegistry.all_creators": lambda _self: list(creators),
+        "OnnxParser.get_used_vc_plugin_libraries": lambda _self: [],
     }
-    return Api(version, acts | {name.replace("__", "."): act for name, act in more.items()})
+
+    def loaded(_registry: Any, path: str) -> object:  # noqa: ANN401 - a stand-in
+        made = api.module.IPluginCreatorV3One()
+        made.name, made.plugin_version, made.plugin_namespace = Path(path).stem, "1", ""
+        creators.append(made)
+        return object()
+
+    acts["IPluginRegistry.load_library"] = loaded
+    api = Api(version, acts | {name.replace("__", "."): act for name, act in more.items()})
+    return api

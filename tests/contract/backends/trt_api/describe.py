@@ -22,13 +22,17 @@ from typing import Any
 CLASSES = (
     *("Builder", "BuilderFlag", "EngineInspector", "ErrorCode", "HardwareCompatibilityLevel"),
     *("IBuilderConfig", "ICudaEngine", "IErrorRecorder", "IHostMemory", "ILogger"),
-    *("INetworkDefinition", "IOptimizationProfile", "IProgressMonitor", "IStreamWriter"),
+    *("INetworkDefinition", "IOptimizationProfile", "IPluginCreatorV3One", "IPluginRegistry"),
+    *("IProgressMonitor", "IStreamWriter"),
     *("ITensor", "ITimingCache", "LayerInformationFormat", "MemoryPoolType"),
     *("NetworkDefinitionCreationFlag", "OnnxParser", "ParserError", "ProfilingVerbosity"),
     *("Runtime", "RuntimePlatform", "TilingOptimizationLevel", "TimingCacheKey"),
     "TimingCacheValue",
 )
 """What the source uses, and what it may come to use; a name elsewhere is refused by the test."""
+
+FUNCTIONS = ("get_plugin_registry",)
+"""Of the module itself."""
 
 _MODULE = re.compile(r"\btensorrt_(?:bindings\.tensorrt|rtx_bindings\.tensorrt_rtx)\.")
 _NUMBERED = re.compile(r"^\d+\. ")
@@ -65,9 +69,12 @@ def main(folder: str, version: str) -> None:
     """Print the description of the bindings in a folder."""
     sys.path.insert(0, folder)
     bindings = importlib.import_module("tensorrt_bindings.tensorrt")
-    classes = {name: described(getattr(bindings, name)) for name in CLASSES}
+    told = {name: described(getattr(bindings, name)) for name in CLASSES}
+    told |= {
+        name: {"function": signatures(name, getattr(bindings, name).__doc__)} for name in FUNCTIONS
+    }
     print(f'{{"version": {json.dumps(version)}, "classes": {{')  # noqa: T201 - it is a filter
-    rows = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in classes.items()]
+    rows = [f"{json.dumps(name)}: {json.dumps(row)}" for name, row in told.items()]
     print(",\n".join(rows) + "\n}}")  # noqa: T201 - as above
 
 

@@ -29,6 +29,8 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 _BUFFERS = {"buffer", "typing_extensions.Buffer"}
 _EMPTY: dict[str, Any] = {"int": 0, "str": "{}", "bool": True, "float": 0.0}
+# What a function of the module really returns, where its signature names only the binder's own.
+_RETURNED = {"get_plugin_registry": "IPluginRegistry"}
 # What the binder's trampolines hand over, where it is not what the signature says.
 _HANDED = {"IStreamWriter.write": 1}
 Acts = Mapping[str, Callable[..., Any]]
@@ -52,11 +54,25 @@ class Api:
         """Make a class for each that was recorded, or of these that are described."""
         self.acts, self.used = dict(acts or {}), set[str]()
         self.classes: dict[str, Any] = {}
+        functions: dict[str, Any] = {}
         for name, told in (classes or description(version)).items():
-            self.classes[name] = (
-                enum.IntEnum(name, told["enum"]) if "enum" in told else self._class(name, told)
-            )
-        self.module: Any = SimpleNamespace(__version__=version, **self.classes)
+            if "function" in told:
+                functions[name] = self._function(name, told["function"])
+            else:
+                self.classes[name] = (
+                    enum.IntEnum(name, told["enum"]) if "enum" in told else self._class(name, told)
+                )
+        self.module: Any = SimpleNamespace(__version__=version, **self.classes, **functions)
+
+    def _function(self, name: str, signatures: list[str]) -> Callable[..., Any]:
+        wanted = [each.replace("()", f"(self: {name})", 1) for each in signatures]
+
+        def call(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - anything is given
+            self.used.add(name)
+            returns = self._bind(name, wanted, given, named)
+            return self._empty(_RETURNED.get(name, returns))
+
+        return call
 
     def _class(self, name: str, told: dict[str, Any]) -> type:
         body: dict[str, Any] = {
