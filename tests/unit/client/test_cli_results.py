@@ -8,7 +8,6 @@ import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
-from enginefarm.cli.figures import rounded
 from enginefarm.errors import Failure
 from enginefarm.report import BuildReport, GateVerdict, Machine, TimingsReport
 from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
@@ -213,24 +212,6 @@ def test_a_quarantined_artifact_names_the_command_that_shows_why(
     assert "why: cosine >= 0.9999: 0.998712." in out
     assert "gate not met: cosine >= 0.9999 (it is 0.998712)" in out
     assert "0.99871234567891" not in out
-
-
-@pytest.mark.parametrize(
-    ("value", "bound", "text"),
-    [
-        (0.99871234567891, "cosine >= 0.9999", "0.998712"),
-        (0.99999987, "cosine >= 1", "0.9999999"),
-        (0.9999999, "cosine >= 0.99999991", "0.9999999"),
-        (0.99999994, "cosine >= 0.9999999", "0.99999994"),
-        (9_532_123.0, "engine_bytes <= 9e6", "9532123"),
-        (1.0, "cosine <= 0.5", "1"),
-        (4.2e-07, "max_abs_error <= 1e-07", "4.2e-07"),
-    ],
-)
-def test_a_rounded_number_is_never_the_bound_that_it_misses(
-    value: float, bound: str, text: str
-) -> None:
-    assert rounded(value, bound=bound) == text
 
 
 def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(

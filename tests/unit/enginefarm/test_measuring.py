@@ -59,6 +59,10 @@ def test_a_sweep_over_streams_is_a_curve_a_table_and_a_label_for_the_best() -> N
     assert "8 at a time do not run here" in page
     grid = streams_grid([told])
     assert [cells[1:3] for cells in grid.rows] == [("1", "100.0"), ("2", "190.0"), ("4", "192.0")]
+    rows[2]["trust"] = TRUST | {"tainted": [BAD]}
+    doubted = row(streams=rows)
+    assert streams_grid([doubted]).rows[2][2] == "~192.0"
+    assert list(streams_line(doubted)) == [f"~ 4 streams at x 1x4, tainted: {BAD}"]
     assert [cells[-1] for cells in grid.rows] == ["", "best", ""]
     assert list(streams_line(told)) == ["streams   8 at a time do not run here: no memory"]
     assert str(streams(reports.report())) == ""
@@ -67,7 +71,7 @@ def test_a_sweep_over_streams_is_a_curve_a_table_and_a_label_for_the_best() -> N
 def test_a_tainted_latency_is_in_doubt_with_its_reason() -> None:
     assert not is_noisy(row())
     assert is_noisy(row(BAD))
-    assert noise(row(BAD)) == BAD
+    assert noise(row(BAD)) == f"tainted: {BAD}"
 
 
 @pytest.mark.parametrize("tainted", [[], [BAD]])
