@@ -155,7 +155,8 @@ def test_a_gate_that_nobody_can_judge_is_refused_at_once() -> None:
     with pytest.raises(InvalidRequest) as refused:
         plan_target(spec(gates=[COSINE]), GPU, [live(measures=False)])
     assert refused.value.code == "gate_unmeasurable"
-    assert refused.value.context == {"target": str(GPU), "metric": "cosine"}
+    told = {"target": str(GPU), "metric": "cosine", "instead": "Leave the gate out"}
+    assert refused.value.context == told
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ class Compiler:
 
     def _timed(self, source: ModelSource, config: Any) -> timing.BuildTiming | None:  # noqa: ANN401 - the runtime's class
         if source.timing is None:
+            timing.require_none_asked(source.options)
             return None
         timed = timing.BuildTiming(self.trt, self.record, source.timing)
         timed.attach(config)

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 from rich.text import Text
 
-from enginefarm.cli.figures import rounded, size
+from enginefarm.cli.figures import size
 from enginefarm.cli.fixes import fix_in_words
-from enginefarm.cli.grid import NONE, Column, Grid, short
+from enginefarm.cli.grid import NOISY, NONE, Column, Grid, short
 from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
 from enginefarm.cli.precision_lines import precision_warnings, verdict_line
@@ -22,6 +22,7 @@ from enginefarm.errors import Failure, Forbidden
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
+from enginefarm.rounding import rounded, to_places
 from enginefarm.shapes_text import shapes_text
 from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict
@@ -34,7 +35,6 @@ _NUMBERS = tuple(
     Column(name, right=True) for name in ("engine", "build", "cosine", "max error", "P50", "P99")
 )
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[-+]?\d+)?\b")
-NOISY = "~"
 
 
 def result_table(farm: FarmClient, build: BuildView) -> Grid:
@@ -180,7 +180,8 @@ def noise(latency: LatencyReport) -> str:
 def _doubts(latency: LatencyReport) -> list[str]:
     # What the inputs were is a fact like others, and no doubt.
     notes = [note for note in latency.notes if not note.startswith("inputs: ")]
-    return notes + (latency.trust.tainted if latency.trust is not None else [])
+    trust = latency.trust
+    return notes + [f"tainted: {why}" for why in (trust.tainted if trust is not None else [])]
 
 
 def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:
@@ -229,7 +230,7 @@ def _accuracy(report: AccuracyReport | None) -> tuple[str, str]:
     worst = max(output.max_abs_error for output in report.outputs)
     if any(output.nan_reference for output in report.outputs):
         return "NaN", f"{worst:.1e}"
-    return (f"{min(cosines):.6f}" if cosines else NONE), f"{worst:.1e}"
+    return (to_places(min(cosines), 6) if cosines else NONE), f"{worst:.1e}"
 
 
 def _usual(report: BuildReport) -> LatencyReport | None:
