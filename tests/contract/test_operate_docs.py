@@ -33,7 +33,7 @@ EVENTS = {
     "ring_repeated",
     "upload_read",
 }
-WORDS = {"out_of_service", "wait_for_node"}
+WORDS = {"enginefarm_retention_unreadable", "out_of_service", "wait_for_node"}
 _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 
 

@@ -10,7 +10,14 @@ from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.errors import Failure
 from enginefarm.report import BuildReport, GateVerdict, Machine
-from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
+from enginefarm.state import (
+    PLAIN_STAGES,
+    ArtifactState,
+    Blame,
+    BuildState,
+    JobState,
+    Stage,
+)
 from enginefarm.views import ArtifactView, BuildView, JobView
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (
