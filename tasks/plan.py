@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from enginefarm.compile_options import never_run
 from enginefarm.errors import NotServed
 from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
 from enginefarm.spec import BuildSpec, RepairMode, Unmeasured
@@ -112,12 +113,11 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
     refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
-        return TargetPlan(
-            target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
-        )
-    if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
+        return TargetPlan(target, version, stages, False, _ONLY_CHECKED, tool)
+    never, asked = never_run(target.backend, spec.options.compile), (target, version)
+    if not never and (able(nodes, Stage.BENCHMARK, *asked) or waits_for_measure(spec, target)):
         return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, readers))
-    reason = unmeasured_reason(nodes, target, having_all=bool(plugins))
+    reason = never or unmeasured_reason(nodes, target, having_all=bool(plugins))
     refuse_unmeasurable(spec, target, reason, _measured(spec, nodes))
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)

@@ -35,6 +35,7 @@ from tasks.moves import locked, move
 from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
 from tasks.renewal import renewed
+from tasks.results import begun_with_timings
 from tasks.revoke import taken_back
 from tasks.signed_artifact import SignedArtifact
 from tasks.statement import statement_for
@@ -137,7 +138,7 @@ def _take(farm: Farm, job_id: str) -> _Work | None:
         origin = jobs.find(session, compiled.cached_from or compiled.id) or compiled
         named = named_reports(session, build.tenant_id, BuildSpec.model_validate(build.spec).gates)
         use = timing_caches.use_of(session, origin.id, origin.attempt)
-        timings = use.digest if use is not None else None
+        timings = use.digest if use is not None and begun_with_timings(origin.result) else None
         compared = both_of(session, build)
     return _Work(build, model, stages, twin, skus, origin, job.attempt, named, timings, compared)
 

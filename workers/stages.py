@@ -16,7 +16,7 @@ from enginefarm.compile_options import TimingReuse
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE, RUNTIME_CACHE_TYPE
-from enginefarm.report import CompileReport
+from enginefarm.report import CompileReport, TimingsReport
 from enginefarm.runtime_cache import file_name
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
@@ -112,7 +112,8 @@ def source_of(job: ChildJob) -> ModelSource:
     model = job.one("model")
     if model is None:
         raise JobFailed("The job came without its model.", blame=Blame.FARM, code="input_missing")
-    given = (job.recipe.get("options") or {}) if job.stage is not Stage.BENCHMARK else {}
+    measures = job.stage is Stage.BENCHMARK
+    given = job.recipe.get("built_with" if measures else "options") or {}
     options = CompileOptions.model_validate(given)
     snapshot = job.one(timing.ROLE)
     reuse = options.timing_cache or TimingReuse.AUTO
@@ -145,7 +146,8 @@ def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
     """Find all that is wrong with the model for the target; errors fail the job, once, together."""
     from workers.checking.whole import check_model
 
-    found = check_model(source_of(job), backend, job.room, sink)
+    plugins = bool(job.plugins.get(job.target.backend))
+    found = check_model(source_of(job), backend, job.room, sink, plugins=plugins)
     rows: list[Any] = FINDINGS.dump_python(found, mode="json")
     written = job.out / CHECK_FILE
     written.write_bytes(FINDINGS.dump_json(found))
@@ -186,6 +188,7 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         warnings=compiled.warnings,
         device_memory_bytes=compiled.device_memory_bytes,
         inspection_reason=compiled.inspection_reason,
+        timings=_timings(job, compiled),
     )
     engine = ChildOutput(
         role="engine",
@@ -197,6 +200,14 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
     facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
     plain: dict[str, Any] = TypeAdapter(dict[str, Any]).validate_python(facts)
     return ChildResult(outputs=outputs, facts=plain, timing=compiled.timing)
+
+
+def _timings(job: ChildJob, compiled: Compiled) -> TimingsReport | None:
+    left = compiled.timing
+    if left is None:
+        return None
+    begun = job.one(timing.ROLE) is not None and left.refused is None
+    return TimingsReport(begun_with=begun, hits=left.hits, refused=left.refused)
 
 
 def merge_timings(job: ChildJob, backend: Backend) -> ChildResult:

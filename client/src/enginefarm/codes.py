@@ -84,6 +84,7 @@ _CODES: dict[str, str] = {
     "engine_not_finite": "The engine gives NaN or infinity where the original does not.",
     "engine_revoked": "A cached engine was revoked while a build was under way with it.",
     "engine_run_failed": "The engine does not run.",
+    "engine_stripped": "The engine has no weights: it was built so that a refit puts them in.",
     "enrolment_refused": "The node's enrolment token is wrong.",
     "evaluation_inputs_rejected": "The original model does not run on the evaluation dataset.",
     "external_data_invalid": "A tensor's external data has no file, or no usable offset or length.",

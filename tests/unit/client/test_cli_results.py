@@ -9,15 +9,8 @@ import pytest
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.errors import Failure
-from enginefarm.report import BuildReport, GateVerdict, Machine
-from enginefarm.state import (
-    PLAIN_STAGES,
-    ArtifactState,
-    Blame,
-    BuildState,
-    JobState,
-    Stage,
-)
+from enginefarm.report import BuildReport, GateVerdict, Machine, TimingsReport
+from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, JobView
 from tests.unit.client.support.server import LoopbackFarm
 from tests.unit.client.support.views import (
@@ -231,7 +224,9 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
         row.model_copy(update={"cosine_worst": 0.987654}) for row in measured.accuracy.outputs
     ]
     weak = {"outputs": outputs, "notes": ["the signal is weak"]}
+    timings = TimingsReport(begun_with=True, hits=118)
     shown = _told_of(
+        compile=measured.compile.model_copy(update={"timings": timings}),
         measure_machine=MACHINE,
         versions={"onnxruntime": "1.32.0"},
         accuracy=measured.accuracy.model_copy(update=weak),
@@ -245,7 +240,7 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
     for told in (
         *(ARTIFACT, MODEL, "quarantined", "onnxruntime@cpu", "onnxruntime 1.32.0"),
         *("cosine>=0.9999999", "0.999987", "1.2e-05", "1e-06", "80"),
-        *("0.987654", "the signal is weak"),
+        *("0.987654", "the signal is weak", "118 came from earlier builds"),
         *("2.25 ms", "2.50 ms", "2.60 ms", "2.75 ms", "x 1x3"),
         *("gpu-7", "NVIDIA L4", "driver 580.1", "CUDA 13.0", "load 0.5 before and 1.5 after"),
         *("against onnxruntime", "made-up inputs", "synthetic, seed 0", "4 samples"),

@@ -116,6 +116,8 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"engine    {size(told.compile.engine_bytes)}, built in {made}"
     if told.compile.device_memory_bytes is not None:
         yield f"on device {size(told.compile.device_memory_bytes)} beside its weights"
+    if told.compile.timings is not None:
+        yield f"timings   {told.compile.timings.said}"
     if told.compile_machine is not None:
         yield f"built on  {_machine(told.compile_machine)}"
     if told.measure_machine is not None:

@@ -33,9 +33,15 @@ def able_targets(subject: Subject, others: Iterable[Target]) -> list[Target]:
         other
         for other in others
         if other != subject.target
-        and not stops(found := check(replace(subject, target=other, version=None, room=Room())))
+        and not stops(found := check(_for(subject, other)))
         and _DOUBTED.isdisjoint(each.code for each in found)
     ]
+
+
+def _for(subject: Subject, other: Target) -> Subject:
+    """Return the same model for another target; plugins are those of one backend."""
+    plugins = subject.plugins and other.backend == subject.target.backend
+    return replace(subject, target=other, version=None, room=Room(), plugins=plugins)
 
 
 def other_targets(subject: Subject, others: Iterable[Target] | None = None) -> list[Finding]:

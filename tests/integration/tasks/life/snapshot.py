@@ -89,6 +89,17 @@ _MODEL: tuple[Any, ...] = (Model.tenant_id, Model.digest, Model.files, Model.use
 _BLOB: tuple[Any, ...] = (Blob.tenant_id, Blob.digest)
 _EXPIRED: tuple[Any, ...] = (Expired.tenant_id, Expired.kind, Expired.digest)
 _EVENT: tuple[Any, ...] = (Event.build_id, Event.seq, Event.job_id, Event.kind, Event.data)
+# Made once: to put them together takes longer than the database does to answer them.
+_BUILDS = select(*_BUILD).order_by(Build.id)
+_JOBS = select(*_JOB).order_by(Job.build_id, Job.target, Job.position)
+_ATTEMPTS = select(*_ATTEMPT).order_by(Attempt.number)
+_RINGS = select(*_RING)
+_ARTIFACTS = select(*_ARTIFACT).order_by(Artifact.created_at)
+_ATTESTED = select(Attestation.artifact_digest)
+_MODELS = select(*_MODEL)
+_BLOBS = select(*_BLOB)
+_EXPIREDS = select(*_EXPIRED)
+_EVENTS = select(*_EVENT).order_by(Event.seq)
 
 AnyRow = Row[Any]
 
@@ -146,35 +157,31 @@ class Snapshot:
 def take(database: Database, heard: Mapping[str, int]) -> Snapshot:
     """Read the rows as they are now; of events, those after the last one heard of each build."""
     with database.transaction() as session:
-        builds: dict[str, AnyRow] = {
-            row.id: row for row in session.execute(select(*_BUILD).order_by(Build.id))
-        }
-        jobs = session.execute(select(*_JOB).order_by(Job.build_id, Job.target, Job.position))
+        builds: dict[str, AnyRow] = {row.id: row for row in session.execute(_BUILDS)}
+        jobs = session.execute(_JOBS)
         attempts: dict[str, list[AnyRow]] = defaultdict(list)
-        for row in session.execute(select(*_ATTEMPT).order_by(Attempt.number)):
+        for row in session.execute(_ATTEMPTS):
             attempts[row.job_id].append(row)
         rings: dict[tuple[str, int], list[AnyRow]] = defaultdict(list)
-        for ring in session.execute(select(*_RING)):
+        for ring in session.execute(_RINGS):
             rings[ring.job_id, ring.attempt].append(ring)
         told = defaultdict(list)
         moved = [row.id for row in builds.values() if row.event_seq != heard.get(row.id, 0)]
-        query = select(*_EVENT).where(Event.build_id.in_(moved)).order_by(Event.seq)
+        query = _EVENTS.where(Event.build_id.in_(moved))
         for event in session.execute(query) if moved else ():
             if event.seq > heard.get(event.build_id, 0):
                 told[event.build_id].append(event)
-        models = {(row.tenant_id, row.digest): row for row in session.execute(select(*_MODEL))}
+        models = {(row.tenant_id, row.digest): row for row in session.execute(_MODELS)}
         return Snapshot(
             builds=builds,
             jobs={row.id: row for row in jobs},
             attempts=attempts,
             rings=rings,
-            artifacts=list(session.execute(select(*_ARTIFACT).order_by(Artifact.created_at))),
-            attested=list(session.scalars(select(Attestation.artifact_digest))),
+            artifacts=list(session.execute(_ARTIFACTS)),
+            attested=list(session.scalars(_ATTESTED)),
             models={key: [file["digest"] for file in row.files] for key, row in models.items()},
             events=told,
-            blobs={(row.tenant_id, row.digest) for row in session.execute(select(*_BLOB))},
-            expired={
-                (row.tenant_id, row.kind, row.digest) for row in session.execute(select(*_EXPIRED))
-            },
+            blobs={(row.tenant_id, row.digest) for row in session.execute(_BLOBS)},
+            expired={(row.tenant_id, row.kind, row.digest) for row in session.execute(_EXPIREDS)},
             used={key: row.used_at for key, row in models.items()},
         )

@@ -22,7 +22,15 @@ def needed(steps: Steps) -> set[str]:
         under_way = job.state in {JobState.RUNNING, JobState.UPLOADED}
         if under_way and job.attempt == work.given.attempt and work.message is not None:
             wanted |= {file.digest for file in work.message.outputs}
-    return {digest for digest in wanted if steps.world.farm.objects.head(digest) is not None}
+    return wanted & in_the_bucket(steps)
+
+
+def in_the_bucket(steps: Steps) -> set[str]:
+    """Return the bytes that are there; to ask for each by itself would be most of a schedule."""
+    found: set[str] = set()
+    while page := steps.world.farm.objects.listing(max(found, default="")):
+        found |= {digest for digest, _ in page}
+    return found
 
 
 def sweep(steps: Steps) -> None:
@@ -34,7 +42,7 @@ def sweep(steps: Steps) -> None:
         while not sweeper.rounds:
             steps.met["swept"] += sweeper.turn()
     finally:
-        left = {digest for digest in before if steps.world.farm.objects.head(digest) is not None}
+        left = before & in_the_bucket(steps)
         assert left == before, f"the sweep took what is needed: {sorted(before - left)}"
         assert being_sent(steps) == sent, "the sweep took what an attempt has sent"
 
