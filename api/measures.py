@@ -38,6 +38,11 @@ class Measures:
         )
         self._nodes = self._gauge("enginefarm_nodes", "Nodes by state.", "state")
         self._outbox = self._gauge("enginefarm_outbox_unsent", "Rings written but not yet sent.")
+        self._unreadable = self._gauge(
+            "enginefarm_retention_unreadable",
+            "Rows that a rule of retention could not read in its last round; they stay.",
+            "rule",
+        )
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one answered request."""
@@ -51,6 +56,7 @@ class Measures:
         jobs: Mapping[tuple[str, str], int],
         nodes: Mapping[str, int],
         outbox: int,
+        unreadable: Mapping[str, int],
     ) -> None:
         """Take over what the database holds now."""
         for gauge, counts in ((self._builds, builds), (self._nodes, nodes)):
@@ -61,6 +67,9 @@ class Measures:
         for (state, queue), count in jobs.items():
             self._jobs.labels(state, queue).set(count)
         self._outbox.set(outbox)
+        self._unreadable.clear()
+        for rule, count in unreadable.items():
+            self._unreadable.labels(rule).set(count)
 
     def render(self) -> bytes:
         """Return the text that Prometheus reads."""

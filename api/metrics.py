@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from api.auth import FarmOf
 from api.measures import CONTENT_TYPE, Measures
 from api.openapi import problems
-from storage import overview
+from storage import overview, retention_rounds
 
 router = APIRouter(tags=["operation"])
 
@@ -27,5 +27,6 @@ def numbers(request: Request, farm: FarmOf) -> Response:
             jobs=overview.unfinished_by_state_and_queue(session),
             nodes=overview.nodes_by_state(session),
             outbox=overview.unsent_rings(session),
+            unreadable=retention_rounds.unreadable(session),
         )
     return Response(measures.render(), headers={"Content-Type": CONTENT_TYPE})

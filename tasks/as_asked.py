@@ -6,7 +6,8 @@ not believed in the rest; and no number of a node may be such that nothing can b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -27,17 +28,23 @@ MOST_VERSIONS = 64
 LONGEST_VERSION = 200
 LARGEST_DIM = (1 << 31) - 1
 MOST_DIMS = 64
+DEEPEST = 50
 
 _PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 
 
 def check_as_asked(
-    stage: Stage, recipe: Mapping[str, Any], facts: Mapping[str, Any], interface: Mapping[str, Any]
+    stage: Stage,
+    recipe: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    interface: Mapping[str, Any],
+    built: Collection[str] | None = None,
 ) -> None:
     """Refuse facts that nothing can be reckoned from, or that are not of what a recipe asks for.
 
     ``facts`` have been read once: their fields are of their types. ``interface`` is that of the
-    original model.
+    original model, ``built`` names the inputs of the model that the engine was built from; None
+    of two engines, whose profiles say which inputs they have.
 
     Raises:
         JobFailed: the node's fault (code ``result_invalid``).
@@ -46,8 +53,8 @@ def check_as_asked(
         _require_bounded(facts)
         _require_versions(facts.get("versions") or {})
         if stage is Stage.BENCHMARK:
-            _require_measured(recipe, facts, interface)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+            _require_measured(recipe, facts, interface, built)
+    except (KeyError, TypeError, ValueError) as error:
         raise JobFailed(
             f"What the node says of its {stage} cannot be.",
             blame=Blame.NODE,
@@ -67,15 +74,16 @@ def _require_bounded(facts: Mapping[str, Any]) -> None:
             _require(abs(value) <= LARGEST, f"{place} is {value:g}")
 
 
-def _leaves(value: object, place: str) -> Iterator[tuple[str, object]]:
+def _leaves(value: object, place: str, deep: int = 0) -> Iterator[tuple[str, object]]:
     """Yield what a value is made of, with the place of each."""
+    _require(deep <= DEEPEST, f"{place[:80]} is nested more than {DEEPEST} deep")
     if isinstance(value, Mapping):
         for name, each in value.items():
             _require(len(name) <= LONGEST_NAME, f"a name in {place} has {len(name)} characters")
-            yield from _leaves(each, f"{place}.{name}" if place else name)
+            yield from _leaves(each, f"{place}.{name}" if place else name, deep + 1)
     elif isinstance(value, list):
         for each in value:
-            yield from _leaves(each, place)
+            yield from _leaves(each, place, deep + 1)
     else:
         yield place, value
 
@@ -87,7 +95,10 @@ def _require_versions(versions: Mapping[str, str]) -> None:
 
 
 def _require_measured(
-    recipe: Mapping[str, Any], facts: Mapping[str, Any], interface: Mapping[str, Any]
+    recipe: Mapping[str, Any],
+    facts: Mapping[str, Any],
+    interface: Mapping[str, Any],
+    built: Collection[str] | None,
 ) -> None:
     options = recipe.get("options") or {}
     profiles = _PROFILES.validate_python(recipe.get("profiles") or [])
@@ -103,6 +114,8 @@ def _require_measured(
     for row in (*latency, *beside, *compared):
         _require_shapes(row["shapes"], interface)
         _require_times(row)
+    named = set(chain.from_iterable(places)) if built is None else built
+    _require_inputs([*latency, *beside, *compared], named)
     if facts.get("accuracy") is not None:
         _require_outputs(facts["accuracy"], recipe, interface)
 
@@ -117,6 +130,17 @@ def _require_places(what: str, rows: Sequence[Any], places: Sequence[Profile]) -
                 bounds = zip(allowed.min, shape, allowed.max, strict=False)
                 fits = len(shape) == len(allowed.min) and all(a <= b <= c for a, b, c in bounds)
                 _require(fits, f"{what} {number} was not measured within its profile")
+
+
+def _require_inputs(rows: Sequence[Any], inputs: Collection[str]) -> None:
+    """Require that every row says which inputs were fed: the same ones, and any if there are any.
+
+    A runtime may leave out an input that nothing reads, so it need not be all of them.
+    """
+    told = {frozenset(row["shapes"]) for row in rows}
+    _require(len(told) <= 1, "not the same inputs are told of everywhere")
+    none = bool(inputs) and frozenset() in told
+    _require(not none, f"no input has a shape, of {', '.join(sorted(inputs))[:80]!r}")
 
 
 def _require_shapes(shapes: Mapping[str, list[int]], interface: Mapping[str, Any]) -> None:

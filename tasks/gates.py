@@ -9,6 +9,7 @@ from enginefarm.accuracy_report import why_lost
 from enginefarm.comparable import tainted
 from enginefarm.gate import Gate, Metric, Tainted
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
+from enginefarm.rounding import rounded
 from tasks.degradation import NotComparable, Unreliable, pairs_of
 from tasks.readings import (
     LATENCIES,
@@ -145,7 +146,7 @@ def _finite(value: float) -> float | None:
 
 
 def _number(value: float) -> str:
-    return "exactly equal" if math.isinf(value) else f"{value:.6g}"
+    return "exactly equal" if math.isinf(value) else rounded(value)
 
 
 def _value(gate: Gate, report: BuildReport) -> tuple[float | None, str | None]:

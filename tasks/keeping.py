@@ -11,7 +11,7 @@ from datetime import datetime
 import structlog
 
 from enginefarm.errors import Unavailable
-from storage import builds
+from storage import builds, retention_rounds
 from storage.database import now
 from storage.keeping import SHELVES, Key
 from storage.retention import Rule, Terms, Thing, is_due, setting_of
@@ -31,6 +31,8 @@ class Keeper:
     _rule: Rule | None = None
     _after: Key | None = None
     _next: float = 0.0
+    _unreadable: int = 0
+    _failed: bool = False
 
     def turn(self) -> int:
         """Look at one batch of one rule and remove what is due of it; return how much that was."""
@@ -59,9 +61,11 @@ class Keeper:
             raise
         except Exception:  # noqa: BLE001 - one rule must not keep the others from their turn
             _log.error("retention_rule_failed", rule=str(rule), traceback=traceback.format_exc())
+            self._failed = True
             return ()
         for thing in things:
             if thing.unreadable:
+                self._unreadable += 1
                 told = {"rule": str(rule), "tenant": thing.tenant_id, "name": thing.name}
                 _log.error("retention_unreadable", why=thing.unreadable, **told)
         return things
@@ -82,6 +86,7 @@ class Keeper:
         if things:
             self._rule, self._after = rule, things[-1].key
             return
+        self._note(rule)
         rules = list(Rule)
         following = rules.index(rule) + 1
         self._after = None
@@ -90,6 +95,13 @@ class Keeper:
             return
         self._rule, self.rounds = None, self.rounds + 1
         self._next = time.monotonic() + self.farm.policy.sweep_every_s
+
+    def _note(self, rule: Rule) -> None:
+        """Note what a rule could not read; of one that could not be followed, nothing is known."""
+        if not self._failed:
+            with self.farm.database.transaction() as session:
+                retention_rounds.note(session, rule, self._unreadable)
+        self._unreadable, self._failed = 0, False
 
     def _remove(self, thing: Thing) -> bool:
         """Remove one thing, unless somebody has come to use it since it was looked at."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from enginefarm.errors import InvalidRequest, NotServed
+from enginefarm.compile_options import never_run
+from enginefarm.errors import NotServed
 from enginefarm.precision import Precision, PrecisionKind, PrecisionTool
-from enginefarm.spec import BuildSpec, Gate, Metric, RepairMode, Unmeasured
+from enginefarm.spec import BuildSpec, RepairMode, Unmeasured
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 from tasks.messages import NodeDescription
@@ -28,6 +29,7 @@ from tasks.routing import (
 )
 from tasks.steps import Step, steps_of
 from tasks.twin import Twin, twin_kind
+from tasks.unmeasurable import needs_measure, refuse_unmeasurable
 from tasks.unserved import (
     nobody_makes,
     nobody_repairs,
@@ -39,7 +41,6 @@ from tasks.versions import newest
 
 _UNDECIDED = "decided when a node has come that builds for the target"
 _ONLY_CHECKED = "not built: only a check was asked for"
-_MEASURED_AT_COMPILE = frozenset({Metric.ENGINE_BYTES})
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,23 @@ def plan_target(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> T
         return TargetPlan(target, None, stages, measured=False, reason=_UNDECIDED, twin=twin)
     refuse_unknown_options(spec, target, version)
     if Stage.BENCHMARK not in stages:
-        return TargetPlan(
-            target, version, stages, measured=False, reason=_ONLY_CHECKED, tool_version=tool
-        )
-    if able(nodes, Stage.BENCHMARK, target, version) or waits_for_measure(spec, target):
+        return TargetPlan(target, version, stages, False, _ONLY_CHECKED, tool)
+    never, asked = never_run(target.backend, spec.options.compile), (target, version)
+    if not never and (able(nodes, Stage.BENCHMARK, *asked) or waits_for_measure(spec, target)):
         return TargetPlan(target, version, stages, True, None, tool, _twin(spec, target, readers))
-    reason = unmeasured_reason(nodes, target, having_all=bool(plugins))
-    _refuse_unmeasurable(spec.gates, target, reason)
+    reason = never or unmeasured_reason(nodes, target, having_all=bool(plugins))
+    refuse_unmeasurable(spec, target, reason, _measured(spec, nodes))
     stages = _without(Stage.BENCHMARK, stages)
     return TargetPlan(target, version, stages, measured=False, reason=reason, tool_version=tool)
+
+
+def _measured(spec: BuildSpec, nodes: Sequence[LiveNode]) -> list[Target]:
+    """Return those of a build's targets that live nodes measure now."""
+    return [
+        target
+        for target in spec.targets
+        if able(nodes, Stage.BENCHMARK, target, newest_version(nodes, target))
+    ]
 
 
 def _nobody(spec: BuildSpec, target: Target, nodes: Sequence[LiveNode]) -> NotServed:
@@ -272,29 +281,5 @@ def newest_tool(nodes: Sequence[LiveNode], asked: Precision) -> str | None:
 def waits_for_measure(spec: BuildSpec, target: Target) -> bool:
     """Tell whether a gate asks the build to wait for a node that can measure, and for a while."""
     return spec.wait_for_node > 0 and any(
-        gate.if_unmeasured is Unmeasured.WAIT for gate in spec.gates if _needs_measure(gate, target)
+        gate.if_unmeasured is Unmeasured.WAIT for gate in spec.gates if needs_measure(gate, target)
     )
-
-
-def _needs_measure(gate: Gate, target: Target) -> bool:
-    applies = gate.target is None or gate.target == target
-    elsewhere = gate.metric in _MEASURED_AT_COMPILE or gate.metric.of_model_file
-    return applies and not elsewhere
-
-
-def _refuse_unmeasurable(gates: Sequence[Gate], target: Target, reason: str) -> None:
-    for gate in gates:
-        if _needs_measure(gate, target):
-            raise InvalidRequest(
-                f"The gate on {gate.metric} cannot be judged for {target}.",
-                code="gate_unmeasurable",
-                why=f"{_sentence(reason.removeprefix('not run: '))}.",
-                fix="Give the gate a target that is measured, or if_unmeasured: wait together "
-                "with wait_for_node.",
-                target=str(target),
-                metric=str(gate.metric),
-            )
-
-
-def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enginefarm.compile_options import OPTIONS_OF_BACKEND
+from enginefarm.compile_options import OPTIONS_OF_BACKEND, opened_by
 from enginefarm.digest import canonical_json, digest_of
 from enginefarm.gate import Tainted
 from enginefarm.plugins import needed
@@ -93,7 +93,7 @@ def recipe_for(
     if stage is Stage.REPAIR:
         return _repaired(spec, target) | built
     if stage is Stage.BENCHMARK:
-        return head | built | _measured(spec, made)
+        return head | built | _measured(spec, target, made)
     if made.model is not None:
         built["model"] = made.model
         built["profiles"] = [_of_inputs(row, made.inputs) for row in built["profiles"]]
@@ -165,8 +165,8 @@ def _on_purpose(spec: BuildSpec) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value}
 
 
-def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
-    asked = spec.evaluation_metric
+def _measured(spec: BuildSpec, target: Target, made: Made) -> dict[str, Any]:
+    asked, built = spec.evaluation_metric, opened_by(target.backend, spec.options.compile)
     judged: dict[str, Any] = (
         {} if asked is None else {"evaluation_metric": asked.model_dump(mode="json")}
     )
@@ -174,6 +174,8 @@ def _measured(spec: BuildSpec, made: Made) -> dict[str, Any]:
         judged |= {"twin": made.twin, "beside_rules": BESIDE_RULES}
     if made.sku is not None:
         judged |= {"sku": made.sku}
+    if built:
+        judged |= {"built_with": built}
     return (
         _on_purpose(spec)
         | judged

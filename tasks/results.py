@@ -87,6 +87,12 @@ def engine_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
     return _output_of(result, ENGINE_ROLE)
 
 
+def begun_with_timings(result: dict[str, Any] | None) -> bool:
+    """Tell whether a build had the timings that it was given; nodes did not always tell."""
+    told = (result or {}).get("facts", {}).get("compile", {}).get("timings")
+    return told is None or bool(told["begun_with"])
+
+
 def layers_of(result: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return the file in which an engine tells of its layers, if it told anything."""
     return _output_of(result, LAYERS_ROLE)

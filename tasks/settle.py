@@ -21,7 +21,7 @@ from tasks.farm import Farm, Policy
 from tasks.fault_points import reach
 from tasks.loops import one_by_one
 from tasks.moves import locked, move
-from tasks.results import check_result
+from tasks.results import check_result, input_names
 from tasks.sent import clear, prove
 
 _log = structlog.get_logger()
@@ -46,7 +46,8 @@ def settle(farm: Farm, job_id: str) -> None:
         if attempt is None:
             return
         model = catalogue.get_model(session, tenant_id, job.build.model_digest)
-    bad = _verify(farm, job, attempt, model)
+        built = _inputs(session, job, model)
+    bad = _verify(farm, job, attempt, model, built)
     reach("settle.proved")
     with farm.database.transaction() as session:
         builds.lock_tenant(session, tenant_id)
@@ -66,7 +67,19 @@ def settle(farm: Farm, job_id: str) -> None:
     clear(farm, attempt)
 
 
-def _verify(farm: Farm, job: Job, attempt: Attempt, model: Model) -> JobFailed | None:
+def _inputs(session: Session, job: Job, model: Model) -> tuple[str, ...] | None:
+    """Return the inputs of the model that a job's engine was built from; None of two engines."""
+    if is_comparison(job.recipe):
+        return None
+    its = jobs.of_build(session, job.tenant_id, job.build_id)
+    repaired = (row.result for row in its if (row.stage, row.target) == (Stage.REPAIR, job.target))
+    written = input_names(next(repaired, None))
+    return tuple(row["name"] for row in model.interface["inputs"]) if written is None else written
+
+
+def _verify(
+    farm: Farm, job: Job, attempt: Attempt, model: Model, built: tuple[str, ...] | None
+) -> JobFailed | None:
     """Return what is wrong with an uploaded job, if anything is."""
     result = job.result or {}
     try:
@@ -77,7 +90,7 @@ def _verify(farm: Farm, job: Job, attempt: Attempt, model: Model) -> JobFailed |
         else:
             check_result(Stage(job.stage), Target.parse(job.target), result, job.sku)
         facts = result.get("facts") or {}
-        check_as_asked(Stage(job.stage), job.recipe or {}, facts, model.interface)
+        check_as_asked(Stage(job.stage), job.recipe or {}, facts, model.interface, built)
     except JobFailed as error:
         return error
     return None

@@ -15,6 +15,7 @@ from enginefarm.gate import Gate
 from enginefarm.median_interval import median_interval
 from enginefarm.precision import OnSlower, Precision, PrecisionKind
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, OutputAccuracy
+from enginefarm.rounding import rounded
 from enginefarm.shapes_text import shapes_text
 from enginefarm.verdict_report import (
     CONFIDENCE,
@@ -190,15 +191,20 @@ def _nothing_judged(told: AccuracyReport) -> str:
 
 def _speed_words(row: SpeedReport, twin: TwinReport) -> str:
     at = shapes_text(row.shapes)
-    sure = f"{row.confidence:.1%}: {row.low:.3g} to {row.high:.3g}" if row.confidence else "unsure"
+    sure = f"{row.confidence:.1%}: {_reach(row)}" if row.confidence else "unsure"
     times = f"{row.engine_p50_ms:.4g} ms to {row.twin_p50_ms:.4g} ms"
-    return f"{row.speedup:.3g} times as fast as {_named(twin)} at {at} ({sure}; {times})"
+    faster = f"{rounded(row.speedup, digits=3)} times as fast as {_named(twin)}"
+    return f"{faster} at {at} ({sure}; {times})"
 
 
 def _open_words(row: SpeedReport) -> str:
-    known = row.low is not None and row.high is not None
-    reach = f"{row.low:.3g} to {row.high:.3g}" if known else "too few pairs of windows"
-    return f"not shown to be faster: {reach}; {LONGER}"
+    return f"not shown to be faster: {_reach(row) or 'too few pairs of windows'}; {LONGER}"
+
+
+def _reach(row: SpeedReport) -> str | None:
+    if row.low is None or row.high is None:
+        return None
+    return f"{rounded(row.low, digits=3)} to {rounded(row.high, digits=3)}"
 
 
 def _named(twin: TwinReport) -> str:
@@ -213,6 +219,6 @@ def _wanted() -> str:
 def _floor_words(floor: FloorReport) -> str:
     missed = "" if floor.missed_by is None else f", missed by {floor.missed_by:.3g}"
     return (
-        f"{floor.metric} of {floor.output} is {floor.value:.6g} ({floor.of}), at least"
+        f"{floor.metric} of {floor.output} is {rounded(floor.value)} ({floor.of}), at least"
         f" {floor.least:g}{missed}"
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from enginefarm.compile_options import CompileOptions
 from enginefarm.errors import JobFailed
 from enginefarm.spec import BenchmarkOptions, Profile
 from enginefarm.state import Blame
@@ -18,6 +19,7 @@ from workers.measurement.request import Request
 from workers.measurement.timing import Stopped
 from workers.reporting import PartSink
 
+COMPARED: TypeAdapter[dict[str, dict[str, Any]]] = TypeAdapter(dict[str, dict[str, Any]])
 PROFILES: TypeAdapter[list[Profile]] = TypeAdapter(list[Profile])
 
 
@@ -35,9 +37,10 @@ def compare_engines(
     source = ModelSource(path=first.path, target=target, profiles=profiles)
     request = Request.of(job.recipe, source, first.path, dataset.path if dataset else None)
     options: BenchmarkOptions = request.options
+    built = [_built(job, side) for side in ("first", "second")]
     both = Both(
-        backend.load(first.path, target, options.threads),
-        backend.load(second.path, target, options.threads),
+        backend.load(first.path, target, options.threads, built[0]),
+        backend.load(second.path, target, options.threads, built[1]),
         Conditions(device),
     )
     shapes: list[Profile | None] = list(profiles) or [None]
@@ -53,6 +56,11 @@ def compare_engines(
         "data": request.data,
         "threads": both.first.threads,
     }
+
+
+def _built(job: ChildJob, side: str) -> CompileOptions:
+    told = COMPARED.validate_python(job.recipe["compare"])
+    return CompileOptions.model_validate(told.get(side, {}).get("built_with") or {})
 
 
 def _input(job: ChildJob, side: str) -> ChildInput:

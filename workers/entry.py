@@ -82,8 +82,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _described(found: Probe, settings: NodeSettings) -> NodeDescription:
-    stages, slots, rtx = settings.stages, settings.slots, settings.measure_rtx
-    return node.describe(found, stages, slots, settings.job_memory_bytes, measure_rtx=rtx)
+    wanted = {"tensorrt": settings.measure_tensorrt, "tensorrt-rtx": settings.measure_rtx}
+    return node.describe(
+        found,
+        settings.stages,
+        settings.slots,
+        settings.job_memory_bytes,
+        unmeasured=[name for name, measures in wanted.items() if not measures],
+    )
 
 
 def read_settings(arguments: Sequence[str]) -> NodeSettings:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tasks.messages import Device
 from workers.gpu import nvml
 from workers.gpu.narrowing import narrowed
-from workers.gpu.port import Nvml
+from workers.gpu.port import Gpu, Nvml
 
 _CPUINFO = Path("/proc/cpuinfo")
 _MEMINFO = Path("/proc/meminfo")
@@ -87,12 +87,17 @@ def devices(wanted: Sequence[str] = (), port: Nvml | None = None) -> list[Device
     """
     processor = Device(arch="cpu", name=cpu_model(), memory_bytes=memory_bytes())
     if port is not None:
-        return [processor, *narrowed(_gpus(port), wanted)]
+        return [processor, *_wanted(port.devices(), wanted)]
     with nvml.opened() as found:
-        return [processor, *narrowed(_gpus(found) if found is not None else [], wanted)]
+        return [processor, *_wanted(found.devices() if found is not None else [], wanted)]
 
 
-def _gpus(port: Nvml) -> list[Device]:
+def _wanted(gpus: Sequence[Gpu], wanted: Sequence[str]) -> list[Device]:
+    numbers = {gpu.number: gpu.card or gpu.uuid for gpu in gpus}
+    return narrowed(_told(gpus), wanted, numbers)
+
+
+def _told(gpus: Sequence[Gpu]) -> list[Device]:
     return [
         Device(
             arch=gpu.arch,
@@ -105,5 +110,5 @@ def _gpus(port: Nvml) -> list[Device]:
             ecc=gpu.ecc,
             persistence=gpu.persistence,
         )
-        for gpu in port.devices()
+        for gpu in gpus
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict
 from enginefarm.errors import FarmError, Unauthenticated
 from enginefarm.state import Stage
 from tasks.messages import (
-    BackendDescription,
     EnrolReply,
     EnrolRequest,
     NodeBeat,
@@ -52,16 +51,19 @@ def describe(
     slots: int,
     job_memory_bytes: int | None = None,
     *,
-    measure_rtx: bool = False,
+    unmeasured: Collection[str] = (),
 ) -> NodeDescription:
-    """Return what the node says of itself; ``measure_rtx``: it also runs TensorRT-RTX engines."""
+    """Return what the node says of itself; it measures nothing with the backends ``unmeasured``."""
     return NodeDescription(
         hostname=found.hostname,
         cpu=found.cpu,
         cores=found.cores,
         memory_bytes=found.memory_bytes,
         devices=found.devices,
-        backends=[row if measure_rtx else _without_rtx(row) for row in found.backends],
+        backends=[
+            row.model_copy(update={"measures": []}) if row.name in unmeasured else row
+            for row in found.backends
+        ],
         stages=list(stages),
         slots=slots,
         job_memory_bytes=job_memory_bytes,
@@ -69,10 +71,6 @@ def describe(
         farm_version=version("enginefarm"),
         compares=True,
     )
-
-
-def _without_rtx(row: BackendDescription) -> BackendDescription:
-    return row.model_copy(update={"measures": []}) if row.name == "tensorrt-rtx" else row
 
 
 def remembered(folder: Path) -> str | None:

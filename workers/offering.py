@@ -73,6 +73,8 @@ def offer(road: Road, held: TimingOffer, left: ChildTiming, *, began_with_it: bo
     path = left.path
     if path is None or held.reuse is TimingReuse.REQUIRED:
         return "nothing was timed"
+    if left.kept_back is not None:
+        return f"not offered: {left.kept_back}"
     for number in range(TRIES):
         newest = state.newest
         if newest is not None and newest.digest != whole:
@@ -96,7 +98,12 @@ def _pause(number: int) -> None:
 
 
 def begin(job: Assignment, folder: Path, log: JobLog, stop: transfer.Stop) -> list[ChildInput]:
-    """Fetch the snapshot that a job was given; without it the build times everything itself."""
+    """Fetch the snapshot that a job was given; without it the build times everything itself.
+
+    Raises:
+        JobFailed: it does not come, and the build may time nothing.
+        TransferStopped: ``stop`` gave a reason.
+    """
     if job.timing_cache is None:
         return []
     if job.timing_cache.begin_fresh:
@@ -106,6 +113,8 @@ def begin(job: Assignment, folder: Path, log: JobLog, stop: transfer.Stop) -> li
         snapshot = fetch_snapshot(job.timing_cache, folder, stop)
     except JobFailed as error:
         log.say(f"timing cache: {error.message} {error.why}")
+        if job.timing_cache.reuse is TimingReuse.REQUIRED:
+            raise
         return []
     return [] if snapshot is None else [snapshot]
 
@@ -176,7 +185,13 @@ class NodeRoad:
         self.joins += 1
         scratch = self.folder / f"join-{self.joins}"
         (scratch / "out").mkdir(parents=True)
-        theirs = fetch_snapshot(newest, scratch, self.stop, role=timing.OTHER_ROLE)
+        try:
+            theirs = fetch_snapshot(newest, scratch, self.stop, role=timing.OTHER_ROLE)
+        except JobFailed as error:
+            if not transfer.is_spoilt(error):
+                raise
+            # Nobody can merge with it any more: it must not be in everybody's way for ever.
+            return ChildTiming(refused=f"{error.message} {error.why}")
         inputs = [ChildInput(role=timing.ROLE, name=timing.FILE_NAME, path=mine)]
         job = ChildJob(
             stage=Stage.COMPILE,

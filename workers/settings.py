@@ -113,6 +113,11 @@ class NodeSettings(BaseSettings):
         description="How often a measurement on a GPU that cannot be relied on is made, before it"
         " is published as tainted.",
     )
+    measure_tensorrt: bool = Field(
+        default=False,
+        description="Run TensorRT engines on this node's GPUs, to measure them. Off, since it was"
+        " never run with TensorRT's own libraries by those who wrote it.",
+    )
     measure_rtx: bool = Field(
         default=False,
         description="Run TensorRT-RTX engines on this node's GPUs, to measure them and to keep"

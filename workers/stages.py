@@ -20,7 +20,7 @@ from enginefarm.report import CompileReport
 from enginefarm.runtime_cache import file_name
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
-from workers import benchmark, comparing, timing
+from workers import benchmark, comparing, timed, timing
 from workers.alone import ALONE_FILE
 from workers.backends.base import (
     Backend,
@@ -61,7 +61,7 @@ def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult
     stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
         Stage.REPAIR: repair_model,
         Stage.CHECK: check,
-        Stage.COMPILE: compile_model,
+        Stage.COMPILE: partial(compile_model, device=device),
         Stage.BENCHMARK: partial(benchmark_engine, device=device),
     }
     if job.stage not in stages:
@@ -112,7 +112,8 @@ def source_of(job: ChildJob) -> ModelSource:
     model = job.one("model")
     if model is None:
         raise JobFailed("The job came without its model.", blame=Blame.FARM, code="input_missing")
-    given = (job.recipe.get("options") or {}) if job.stage is not Stage.BENCHMARK else {}
+    measures = job.stage is Stage.BENCHMARK
+    given = job.recipe.get("built_with" if measures else "options") or {}
     options = CompileOptions.model_validate(given)
     snapshot = job.one(timing.ROLE)
     reuse = options.timing_cache or TimingReuse.AUTO
@@ -145,7 +146,8 @@ def check(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
     """Find all that is wrong with the model for the target; errors fail the job, once, together."""
     from workers.checking.whole import check_model
 
-    found = check_model(source_of(job), backend, job.room, sink)
+    plugins = bool(job.plugins.get(job.target.backend))
+    found = check_model(source_of(job), backend, job.room, sink, plugins=plugins)
     rows: list[Any] = FINDINGS.dump_python(found, mode="json")
     written = job.out / CHECK_FILE
     written.write_bytes(FINDINGS.dump_json(found))
@@ -175,10 +177,13 @@ def _refusal(job: ChildJob, errors: list[Finding], rows: list[Any]) -> JobFailed
     )
 
 
-def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+def compile_model(
+    job: ChildJob, backend: Backend, sink: ProgressSink, device: Taken | None = None
+) -> ChildResult:
     """Build the engine and say what it took."""
     began = time.monotonic()
     compiled = backend.compile(source_of(job), job.out, sink)
+    left = timed.alone(job, compiled.timing, device)
     report = CompileReport(
         seconds=time.monotonic() - began,
         engine_bytes=compiled.path.stat().st_size,
@@ -186,6 +191,7 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         warnings=compiled.warnings,
         device_memory_bytes=compiled.device_memory_bytes,
         inspection_reason=compiled.inspection_reason,
+        timings=timed.told(job, left),
     )
     engine = ChildOutput(
         role="engine",
@@ -196,7 +202,7 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
     outputs = [engine, *_layers(compiled)]
     facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
     plain: dict[str, Any] = TypeAdapter(dict[str, Any]).validate_python(facts)
-    return ChildResult(outputs=outputs, facts=plain, timing=compiled.timing)
+    return ChildResult(outputs=outputs, facts=plain, timing=left)
 
 
 def merge_timings(job: ChildJob, backend: Backend) -> ChildResult:

@@ -37,6 +37,8 @@ EXPIRED = 403
 TOO_MANY = 429
 SERVER_ERROR = 500
 
+_ANSWERS = "the bucket answers"
+_DENIED = f"{_ANSWERS} HTTP 403"
 Stop = Callable[[], str | None]
 
 
@@ -124,6 +126,14 @@ def download(client: httpx.Client, item: InputFile, folder: Path, stop: Stop) ->
     )
 
 
+def is_spoilt(error: JobFailed) -> bool:
+    """Tell whether a file that did not come is gone or damaged, and not its address.
+
+    A bucket says the same of an address that has expired and of one that it does not like.
+    """
+    return error.code == INPUT_UNAVAILABLE and _DENIED not in error.why
+
+
 def _fetch(client: httpx.Client, item: InputFile, part: Path, stop: Stop) -> str:
     """Return what was wrong, or nothing."""
     hasher, size = hashlib.sha256(), 0
@@ -131,7 +141,7 @@ def _fetch(client: httpx.Client, item: InputFile, part: Path, stop: Stop) -> str
         if _is_away(response):
             raise _Away(f"HTTP {response.status_code}")
         if not response.is_success:
-            return f"the bucket answers HTTP {response.status_code}"
+            return f"{_ANSWERS} HTTP {response.status_code}"
         for chunk in response.iter_bytes(CHUNK):
             _obey(stop)
             hasher.update(chunk)

@@ -13,6 +13,7 @@ from storage.models.catalogue import (
     Model,
     Node,
     Pulse,
+    RetentionRound,
     Tenant,
 )
 from storage.models.release import Artifact, ArtifactFile, Attestation, SigningKey
@@ -41,6 +42,7 @@ __all__ = [
     "Outbox",
     "Peak",
     "Pulse",
+    "RetentionRound",
     "Search",
     "SigningKey",
     "Tenant",

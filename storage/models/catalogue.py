@@ -72,6 +72,16 @@ class Pulse(Base):
     back_at: Mapped[datetime | None]
 
 
+class RetentionRound(Base):
+    """What a rule of retention could not read when it was last followed to its end."""
+
+    __tablename__ = "retention_rounds"
+
+    rule: Mapped[str] = mapped_column(String(16), primary_key=True)
+    unreadable: Mapped[int]
+    ended_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
 class Blob(Base):
     """Bytes in the bucket, by digest, and the tenant that may read them.
 

@@ -20,6 +20,7 @@ from enginefarm.comparison_report import (
 )
 from enginefarm.median_interval import Interval, median_interval
 from enginefarm.rank_test import rank_test
+from enginefarm.rounding import rounded
 from enginefarm.shapes_text import shapes_text
 
 _EVEN = 0.5
@@ -69,9 +70,8 @@ def _decide(tainted: Sequence[str], found: Interval | None, speedup: float, abov
         return unknown, f"the measurement cannot be relied on: {'; '.join(tainted)}"
     if found is None:
         return unknown, f"too few pairs of windows for {CONFIDENCE:.0%} confidence"
-    said = (
-        f"{speedup:.4g} times as fast, {found.low:.4g} to {found.high:.4g} ({found.confidence:.1%})"
-    )
+    times, low, high = (rounded(each, digits=4) for each in (speedup, found.low, found.high))
+    said = f"{times} times as fast, {low} to {high} ({found.confidence:.1%})"
     if found.low >= 1 / (1 + MARGIN) and found.high <= 1 + MARGIN:
         return ComparisonVerdict.ALIKE, f"{said}: less than {MARGIN:.0%} either way"
     faster = found.low > 1 and speedup >= 1 + MARGIN

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enginefarm.compared import Compared
+from enginefarm.compile_options import opened_by
 from enginefarm.errors import InvalidRequest
 from enginefarm.manifest import ENGINE_TYPES, Descriptor, read_manifest
 from enginefarm.precision import PrecisionKind
@@ -71,17 +72,18 @@ def engine_file(row: Artifact) -> Descriptor:
 
 
 def files_of(session: Session, tenant_id: str, asked: Compared) -> dict[str, dict[str, Any]]:
-    """Return the engines of both, as a recipe names files."""
-    return {
-        side: {
-            "name": row.name,
-            "digest": row.digest,
-            "size": row.size,
-            "media_type": row.media_type,
-        }
-        for side, digest in (("first", asked.first), ("second", asked.second))
-        for row in (engine_file(artifacts.get(session, tenant_id, digest)),)
-    }
+    """Return the engines of both, as a recipe names files, and how they are opened."""
+    sides = {"first": asked.first, "second": asked.second}
+    rows = {side: artifacts.get(session, tenant_id, digest) for side, digest in sides.items()}
+    return {side: _named(session, row) for side, row in rows.items()}
+
+
+def _named(session: Session, artifact: Artifact) -> dict[str, Any]:
+    row, backend = engine_file(artifact), Target.parse(artifact.target).backend
+    build = builds.get(session, artifact.tenant_id, artifact.build_id)
+    built = opened_by(backend, BuildSpec.model_validate(build.spec).options.compile)
+    named = {"name": row.name, "digest": row.digest, "size": row.size, "media_type": row.media_type}
+    return named | ({"built_with": built} if built else {})
 
 
 def read_pair(session: Session, tenant_id: str, first: str, second: str) -> Pair:

@@ -8,6 +8,7 @@ from enginefarm.counted import counted
 from enginefarm.gate import Gate
 from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.report import GateVerdict
+from enginefarm.rounding import rounded
 from enginefarm.search import Prefer, SearchSpec, measured_shapes
 from enginefarm.search_views import Outcome
 from enginefarm.shapes_text import shapes_text
@@ -137,8 +138,7 @@ def _number(row: GateVerdict) -> str:
     value = row.value or 0.0
     if value == round(value):
         return f"{value:,.0f}"
-    digits = (f"{value:.{count}g}" for count in (6, 9, 12))
-    return next((text for text in digits if text not in row.gate.split()), repr(value))
+    return rounded(value, bound=row.gate)
 
 
 def _named(row: Tried) -> str:

@@ -50,6 +50,8 @@ class RunningFarm:
     key: str
     trust: Path
     process: subprocess.Popen[bytes]
+    plugins: Path | None = None
+    """The folder of its node's plugin libraries, if it was given one."""
 
     def http(self) -> httpx.Client:
         """Return a client that speaks to the farm as the farm's own user does."""

@@ -161,8 +161,13 @@ class Backend(Protocol):
             JobFailed: the backend refused, was cancelled or broke.
         """
 
-    def load(self, engine: Path, target: Target, threads: int) -> Runner:
-        """Load an engine for measurement; ``threads`` 0 means one per available core."""
+    def load(
+        self, engine: Path, target: Target, threads: int, built: CompileOptions | None = None, /
+    ) -> Runner:
+        """Load an engine for measurement; ``threads`` 0 means one per available core.
+
+        ``built`` has those options of its build that decide how it is opened.
+        """
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import byref, c_char_p, c_float, c_int, c_size_t, c_uint, c_ulonglong, c_void_p
+from typing import Any
 
 from workers.backends.device_port import NotOnDevice
 
@@ -47,14 +48,14 @@ NAMES = {
 class CudaDriver:
     """One device's primary context, a stream on it, and what is timed there."""
 
-    def __init__(self, ordinal: int = 0) -> None:
-        """Open the context that runtimes share.
+    def __init__(self, ordinal: int = 0, *, load: Callable[[str], Any] = ctypes.CDLL) -> None:
+        """Open the context that runtimes share; ``load`` finds the library.
 
         Raises:
             NotOnDevice: there is no driver, or no such device.
         """
         try:
-            library = ctypes.CDLL(LIBRARY)
+            library = load(LIBRARY)
             self._calls = {name: getattr(library, symbol) for name, symbol in NAMES.items()}
             self._say = library.cuGetErrorString
         except (OSError, AttributeError) as error:

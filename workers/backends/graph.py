@@ -14,13 +14,24 @@ from onnx import external_data_helper
 from enginefarm.finding import Finding, error_finding, warning_finding
 from enginefarm.views import TensorView
 from workers.backends.base import MODEL_BYTES_IN_ONE_FILE
+from workers.backends.strangers import set_apart
 from workers.diagnosis import Runtime, diagnose, shorten
 
 _NO_SHAPE = re.compile(r"Field 'shape' of 'type' is required but missing")
 
 
-def check_file(path: Path) -> list[Finding]:
-    """Run the ONNX checker and compare the opsets with the newest that is known here."""
+def check_file(path: Path, *, others: bool = False) -> list[Finding]:
+    """Run the ONNX checker and compare the opsets with the newest that is known here.
+
+    ``others``: operators that ONNX does not have may stand in its domain, and are let be.
+    """
+    if not others:
+        return _checked(path)
+    with set_apart(path) as copy:
+        return _checked(copy)
+
+
+def _checked(path: Path) -> list[Finding]:
     try:
         onnx.checker.check_model(str(path))
     except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:

@@ -135,7 +135,7 @@ class OnnxRuntime:
             raise refused(self.name, library, shorten(said, 300)) from error
         return None
 
-    def load(self, engine: Path, target: Target, threads: int) -> SessionRunner:
+    def load(self, engine: Path, target: Target, threads: int, *_: object) -> SessionRunner:
         """Open an engine with the options a deployer gets by default."""
         options = session_options(threads)
         try:

@@ -1,23 +1,30 @@
-"""TensorRT 10.13 and newer, and 11: builds on the GPU that the engine is for.
+"""TensorRT 10.13 and newer, and 11: builds on the GPU that the engine is for, and runs it there.
 
-One sequence of calls with TensorRT-RTX (``trt.compiler``). Precision is a property of the model
-file also for 10.x: its precision flags are not used. Importing this imports the runtime: only
-``registry.open_backend`` does, in a child process.
+One sequence of calls with TensorRT-RTX (``trt.compiler``, ``trt.running``). Precision is a property
+of the model file also for 10.x: its precision flags are not used. Importing this imports the
+runtime: only ``registry.open_backend`` does, in a child process.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
+from enginefarm.compile_options import CompileOptions
+from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding
+from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
-from workers.backends.base import Compiled, ModelSource, ProgressSink, Runner
+from workers.backends.base import Compiled, ModelSource, NotOnDevice, ProgressSink, Runner
+from workers.backends.cuda_driver import CudaDriver
+from workers.backends.device_port import TimedStream
 from workers.backends.trt import compiler, timing
+from workers.backends.trt.opening import Opened
+from workers.backends.trt.running import EngineRunner, open_site
 from workers.timing import TimingCaches
 
 LABEL = "TensorRT"
@@ -36,13 +43,22 @@ class TensorRT:
     name = "tensorrt"
     engine_file = compiler.ENGINE_FILE
 
-    def __init__(self, trt: ModuleType, *, has_gpu: bool | None = None) -> None:
+    def __init__(
+        self,
+        trt: ModuleType,
+        *,
+        has_gpu: bool | None = None,
+        stream: Callable[[], TimedStream] = CudaDriver,
+    ) -> None:
         """Take the runtime; whether the host has a GPU is looked up unless it is said."""
+        self._stream = stream
         seen = compiler.gpu_visible() if has_gpu is None else has_gpu
         self._compiler = compiler.Compiler(trt, self.name, LABEL, has_gpu=seen)
 
     def describe(self, devices: Sequence[Device]) -> BackendDescription:
-        """Builds for the GPU that is here; runs nothing (`load`).
+        """Builds for the GPU that is here, and runs engines on it.
+
+        Whether a node takes such measurements is for its operator to say.
 
         Raises:
             RuntimeError: the version is not one that this source is written for, or it is not
@@ -55,7 +71,7 @@ class TensorRT:
             name=self.name,
             version=self._compiler.version,
             builds=builds,
-            measures=[],
+            measures=builds,
             on_device=builds,
             cuda=built_for_cuda(),
         )
@@ -83,9 +99,40 @@ class TensorRT:
         it = self._compiler
         return timing.TensorRTTimingCaches(it.trt, it.logger, it.record)
 
-    def load(self, engine: Path, target: Target, threads: int) -> Runner:
-        """Refuse: engines are built here, but nothing here runs them yet."""
-        raise self._compiler.not_measurable(engine, target, threads)
+    def load(
+        self,
+        engine: Path,
+        target: Target,
+        threads: int,  # noqa: ARG002 - none of the host runs anything
+        built: CompileOptions | None = None,
+    ) -> Runner:
+        """Open an engine on the GPU that this process sees.
+
+        Raises:
+            JobFailed: there is none (``not_measurable_here``), the engine lacks its weights
+                (``engine_stripped``), or the runtime does not open it.
+        """
+        told = built or CompileOptions()
+        if told.strip_plan:
+            raise _stripped(target)
+        try:
+            site = open_site(self._compiler, self._stream)
+        except NotOnDevice as error:
+            raise self._compiler.not_measurable(engine, target, str(error)) from error
+        # Such a plan carries the lean runtime, which is code for the host. It may run here since
+        # this very engine was built so by the farm; in any other, TensorRT refuses what it finds.
+        opened = Opened(site, engine, host_code=bool(told.version_compatible))
+        return EngineRunner(opened, target)
+
+
+def _stripped(target: Target) -> JobFailed:
+    return JobFailed(
+        f"The engine for {target} cannot be run: its weights are not in it.",
+        blame=Blame.PERSON,
+        code="engine_stripped",
+        why="It was built with options.compile.strip_plan, and a refit must put them in first.",
+        fix="Measure it after the refit, or build without strip_plan.",
+    )
 
 
 def _require_version(version: str) -> None:

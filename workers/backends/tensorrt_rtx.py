@@ -18,10 +18,12 @@ from enginefarm.finding import Finding
 from enginefarm.state import Blame
 from enginefarm.target import BACKEND_ARCHITECTURES, Target
 from tasks.messages import BackendDescription, Device
-from workers.backends import rtx_running
 from workers.backends.base import Compiled, ModelSource, NotOnDevice, ProgressSink, Runner
 from workers.backends.cuda_driver import CudaDriver
+from workers.backends.device_port import TimedStream
+from workers.backends.rtx_running import RtxRunner
 from workers.backends.trt import compiler
+from workers.backends.trt.running import open_site
 
 LABEL = "TensorRT-RTX"
 
@@ -52,10 +54,10 @@ class TensorRTRTX:
         trt: ModuleType,
         *,
         has_gpu: bool | None = None,
-        memory: Callable[[], rtx_running.Memory] = CudaDriver,
+        stream: Callable[[], TimedStream] = CudaDriver,
     ) -> None:
         """Take the runtime; whether the host has a GPU is looked up unless it is said."""
-        self._memory = memory
+        self._stream = stream
         seen = compiler.gpu_visible() if has_gpu is None else has_gpu
         self._compiler = compiler.Compiler(trt, self.name, LABEL, has_gpu=seen)
 
@@ -100,21 +102,17 @@ class TensorRTRTX:
 
         return self._compiler.compile(source, out, progress, aim)
 
-    def load(self, engine: Path, target: Target, threads: int) -> Runner:
-        """Open an engine on the GPU that this process sees; ``threads`` of the host run nothing.
+    def load(self, engine: Path, target: Target, *_: object) -> Runner:
+        """Open an engine on the GPU that this process sees; threads of the host run nothing.
 
         Raises:
             JobFailed: there is none (``not_measurable_here``), or the runtime does not open it.
         """
-        it = self._compiler
-        if not it.record.has_gpu:
-            raise it.not_measurable(engine, target, threads)
         try:
-            memory = self._memory()
+            site = open_site(self._compiler, self._stream)
         except NotOnDevice as error:
-            raise it.not_measurable(engine, target, threads) from error
-        runtime = rtx_running.Runtime(it.trt, it.logger, it.record, memory, self._memory)
-        return rtx_running.RtxRunner(runtime, engine)
+            raise self._compiler.not_measurable(engine, target, str(error)) from error
+        return RtxRunner(site, engine, target)
 
     def _capability(self, arch: str) -> Any:  # noqa: ANN401 - the runtime's enum
         kinds = self._compiler.trt.ComputeCapability

@@ -20,7 +20,16 @@ from workers.diagnosis import (
 )
 from workers.diagnosis.row import Row, Runtime
 
-__all__ = ["TABLE", "Row", "Runtime", "diagnose", "failure_of", "refuse_node_fault", "shorten"]
+__all__ = [
+    "TABLE",
+    "Row",
+    "Runtime",
+    "diagnose",
+    "failure_of",
+    "refuse_node_fault",
+    "runtime_of",
+    "shorten",
+]
 
 TABLE: tuple[Row, ...] = (
     *machine_rows.ROWS,
@@ -64,6 +73,11 @@ def failure_of(texts: list[str], runtime: Runtime, *, code: str, message: str) -
         fix="Read the job's log for the words before; try the model in the runtime by itself.",
         said=said,
     )
+
+
+def runtime_of(target: Target) -> Runtime:
+    """Return whose words those are that an engine of a target says."""
+    return Runtime.TENSORRT if target.backend.startswith("tensorrt") else Runtime.ONNXRUNTIME
 
 
 def refuse_node_fault(text: str, runtime: Runtime, target: Target) -> None:

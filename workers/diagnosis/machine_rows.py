@@ -37,7 +37,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         r"CUDA failure 2\b|CUDA error(?: code)?:? ?2\b|cudaErrorMemoryAllocation"
-        r"|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|error: 2\b|CU(BLAS|DNN)_STATUS_ALLOC_FAILED",
+        r"|CUDA_ERROR_OUT_OF_MEMORY|CUDA out of memory|error: 2\b|CU(BLAS|DNN)_STATUS_ALLOC_FAILED"
+        r"|cuMem(Alloc_v2|HostAlloc) answered 2\b",
         "out_of_memory",
         "The GPU's memory ran out: something else held it, or the model needs more than it has.",
         "Reduce the profile's max or the workspace, let nothing else run on the GPU, or use one"

@@ -168,8 +168,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         r"Requested amount of (GPU )?memory|OutOfMemory|out of memory|CUDA_ERROR_OUT_OF_MEMORY",
         "out_of_memory",
-        "Memory ran out while building.",
-        "Reduce the profile's max or the workspace, or build on a larger node.",
+        "Memory ran out: something else held it, or the model needs more than there is.",
+        "Reduce the profile's max or the workspace, or use a larger node.",
         TRT,
         Blame.NODE,
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
@@ -11,11 +11,13 @@ from tasks.messages import Device
 NONE_OF_THEM = "none"
 
 
-def narrowed(gpus: Sequence[Device], wanted: Sequence[str]) -> list[Device]:
+def narrowed(
+    gpus: Sequence[Device], wanted: Sequence[str], numbers: Mapping[int, str]
+) -> list[Device]:
     """Return the GPUs that are named, by UUID, its beginning, or the driver's number.
 
-    A number or UUID of a card in MIG mode means all of its instances; ``none`` means no GPU, and
-    naming nothing every one.
+    ``numbers`` are the driver's, and the UUID of each card. A number or UUID of a card in MIG mode
+    means all of its instances; ``none`` means no GPU, and naming nothing every one.
 
     Raises:
         InvalidRequest: a name fits no GPU, or cards that are not one (code ``device_unknown``).
@@ -24,14 +26,13 @@ def narrowed(gpus: Sequence[Device], wanted: Sequence[str]) -> list[Device]:
         return list(gpus)
     if list(wanted) == [NONE_OF_THEM]:
         return []
-    chosen = {row.uuid for name in wanted for row in _named(gpus, name)}
+    chosen = {row.uuid for name in wanted for row in _named(gpus, name, numbers)}
     return [row for row in gpus if row.uuid in chosen]
 
 
-def _named(gpus: Sequence[Device], name: str) -> list[Device]:
-    cards = list(dict.fromkeys(row.card or row.uuid or "" for row in gpus))
+def _named(gpus: Sequence[Device], name: str, numbers: Mapping[int, str]) -> list[Device]:
     if name.isdecimal():
-        found = [row for row in gpus if int(name) < len(cards) and cards[int(name)] == _card(row)]
+        found = [row for row in gpus if numbers.get(int(name)) == _card(row)]
     else:
         exact = [row for row in gpus if name == row.uuid]
         found = exact or [

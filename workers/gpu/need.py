@@ -2,7 +2,8 @@
 
 A measurement has its device alone. What checks or compiles for a GPU has one alone, too, unless the
 operator lets such jobs share: a compiler that times kernels beside another one chooses wrongly. A
-build ahead of time for a GPU that is not here still opens one that is, so it takes any.
+build ahead of time for a GPU that is not here still opens one that is, so it takes any; while all
+are out of service it sees none, since it needs none.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from enginefarm.errors import JobFailed
 from enginefarm.sku import sku_of
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
-from enginefarm.target import Target
+from enginefarm.target import SKU_BACKENDS, Target
 from tasks.messages import DEVICE_BUSY, Device
 
 LOCK_FOLDER = Path("/dev/shm/enginefarm")  # noqa: S108 - sticky; opened as a stranger's folder
@@ -71,21 +72,27 @@ def need_of(
     if not fitting and stage is not Stage.BENCHMARK and target.sku is None:
         fitting = gpus
     well = [row.uuid for row in fitting if row.uuid is not None and row.uuid not in rules.faults]
+    if not well and stage is not Stage.BENCHMARK and target.backend not in SKU_BACKENDS:
+        return DeviceNeed()  # it is built ahead of time, and as well without a GPU
     if fitting and not well:
-        told = "; ".join(f"{row.uuid}: {rules.faults[str(row.uuid)]}" for row in fitting)
-        raise JobFailed(
-            "No GPU of this node may be used now.",
-            blame=Blame.NODE,
-            code=DEVICE_BUSY,
-            why=f"{told}.",
-            fix="Nothing: the job is tried again by itself.",
-        )
+        raise _all_out(fitting, rules.faults)
     return DeviceNeed(
         devices=well,
         shared=rules.share and stage is not Stage.BENCHMARK,
         lock_folder=rules.lock_folder,
         wait_s=rules.wait_s,
         times=rules.times,
+    )
+
+
+def _all_out(fitting: Sequence[Device], faults: Mapping[str, str]) -> JobFailed:
+    told = "; ".join(f"{row.uuid}: {faults[str(row.uuid)]}" for row in fitting)
+    return JobFailed(
+        "No GPU of this node may be used now.",
+        blame=Blame.NODE,
+        code=DEVICE_BUSY,
+        why=f"{told}.",
+        fix="Nothing: the job is tried again by itself.",
     )
 
 

@@ -31,6 +31,9 @@ GONE = frozenset(
         pynvml.NVML_ERROR_GPU_NOT_FOUND,
         pynvml.NVML_ERROR_NOT_FOUND,
         pynvml.NVML_ERROR_RESET_REQUIRED,
+        pynvml.NVML_ERROR_INSUFFICIENT_POWER,
+        pynvml.NVML_ERROR_IRQ_ISSUE,
+        pynvml.NVML_ERROR_TIMEOUT,
         pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
         pynvml.NVML_ERROR_UNKNOWN,
     }
@@ -69,11 +72,15 @@ class PynvmlNvml:
         self._events: Any = None
 
     def devices(self) -> list[Gpu]:
-        """Return whole GPUs and MIG instances; a card that is lost already is left out."""
+        """Return whole GPUs and MIG instances; a card that is lost already is left out.
+
+        The driver counts also those that a scheduler keeps from this process.
+        """
         found: list[Gpu] = []
         for index in range(int(pynvml.nvmlDeviceGetCount())):
             with suppress(DeviceLost):
-                found += _on_card(_ask(pynvml.nvmlDeviceGetHandleByIndex, index))
+                handle = _told(pynvml.nvmlDeviceGetHandleByIndex, index)
+                found += [] if handle is None else _on_card(handle, index)
         return found
 
     def reading(self, uuid: str) -> Reading:
@@ -157,22 +164,23 @@ def reasons(bits: int) -> frozenset[str]:
     return frozenset(name for bit, name in THROTTLE.items() if bits & bit)
 
 
-def _on_card(handle: object) -> list[Gpu]:
+def _on_card(handle: object, number: int) -> list[Gpu]:
     mode = _told(pynvml.nvmlDeviceGetMigMode, handle)
     if mode is None or mode[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
-        return [_gpu(handle, None)]
+        return [_gpu(handle, None, number)]
     found = []
     for index in range(int(_told(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0)):
         with suppress(DeviceLost):  # there are fewer instances than there may be
             instance = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
-            found.append(_gpu(instance, handle))
+            found.append(_gpu(instance, handle, number))
     return found
 
 
-def _gpu(handle: object, card: object) -> Gpu:
+def _gpu(handle: object, card: object, number: int) -> Gpu:
     whole = handle if card is None else card
     major, minor = _ask(pynvml.nvmlDeviceGetCudaComputeCapability, whole)
-    number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+    cuda = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+    memory = _told(pynvml.nvmlDeviceGetMemoryInfo, handle)
     ecc = _told(pynvml.nvmlDeviceGetEccMode, whole)
     kept = _told(pynvml.nvmlDeviceGetPersistenceMode, whole)
     limit = _told(pynvml.nvmlDeviceGetEnforcedPowerLimit, whole)
@@ -180,15 +188,16 @@ def _gpu(handle: object, card: object) -> Gpu:
         uuid=_text(_ask(pynvml.nvmlDeviceGetUUID, handle)),
         name=_text(_ask(pynvml.nvmlDeviceGetName, handle)),
         arch=f"sm_{major}{minor}",
-        memory_bytes=int(_ask(pynvml.nvmlDeviceGetMemoryInfo, handle).total),
+        memory_bytes=None if memory is None else int(memory.total),
         driver=_text(pynvml.nvmlSystemGetDriverVersion()),
-        cuda=f"{number // 1000}.{number % 1000 // 10}",
+        cuda=f"{cuda // 1000}.{cuda % 1000 // 10}",
         card=None if card is None else _text(_ask(pynvml.nvmlDeviceGetUUID, card)),
         ecc=None if ecc is None else bool(ecc[0]),
         persistence=None if kept is None else bool(kept),
         power_limit_w=None if limit is None else limit / WATTS,
         max_sm_mhz=_told(pynvml.nvmlDeviceGetMaxClockInfo, whole, pynvml.NVML_CLOCK_SM),
         max_memory_mhz=_told(pynvml.nvmlDeviceGetMaxClockInfo, whole, pynvml.NVML_CLOCK_MEM),
+        number=number,
     )
 
 

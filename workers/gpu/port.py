@@ -19,13 +19,14 @@ class DeviceLost(Exception):
 class Gpu:
     """A device that can be given a job: a whole GPU, or one MIG instance.
 
-    ``arch`` is ``sm_NN``; ``card`` is the UUID of the GPU that an instance is a part of.
+    ``arch`` is ``sm_NN``; ``card`` is the UUID of the GPU that an instance is a part of. ``number``
+    is the driver's for the card: it stays when a card before it is lost, or is not this user's.
     """
 
     uuid: str
     name: str
     arch: str
-    memory_bytes: int
+    memory_bytes: int | None
     driver: str
     cuda: str
     card: str | None = None
@@ -34,6 +35,7 @@ class Gpu:
     power_limit_w: float | None = None
     max_sm_mhz: int | None = None
     max_memory_mhz: int | None = None
+    number: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,10 @@ class Nvml(Protocol):
     """See this module."""
 
     def devices(self) -> list[Gpu]:
-        """Return the devices in the driver's order; of a card in MIG mode, its instances."""
+        """Return the devices in the driver's order; of a card in MIG mode, its instances.
+
+        A card that does not answer is left out, and one that this user may not have.
+        """
 
     def reading(self, uuid: str) -> Reading:
         """Return how a device is now.

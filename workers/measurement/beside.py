@@ -38,7 +38,8 @@ def against_twin(
         return {}
     rows, share = [], 1 / len(profiles)
     try:
-        twin = backend.load(request.twin, request.source.target, request.options.threads)
+        source = request.source
+        twin = backend.load(request.twin, source.target, request.options.threads, source.options)
         for number, profile in enumerate(profiles):
             part = PartSink(sink, number * share, share)
             rows.append(_beside(request, (twin, loaded), profile, part))

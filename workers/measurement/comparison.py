@@ -13,7 +13,7 @@ from enginefarm.report import AccuracyReport
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
 from workers.backends.base import Array, ProgressSink, Runner
-from workers.diagnosis import Runtime, refuse_node_fault, shorten
+from workers.diagnosis import refuse_node_fault, runtime_of, shorten
 from workers.measurement import inputs
 from workers.measurement.accuracy import OutputTally
 from workers.measurement.evaluation import MetricTally, joined
@@ -158,7 +158,8 @@ def _add(seen: _Seen, name: str, pair: tuple[Array, Array], batch: int | None, c
 def run_failure(request: Request, feeds: inputs.Feeds, error: Exception) -> JobFailed:
     """Tell whose fault a failed run is: ask the original model to run the same input."""
     said = str(error)
-    refuse_node_fault(said, Runtime.ONNXRUNTIME, request.source.target)
+    target = request.source.target
+    refuse_node_fault(said, runtime_of(target), target)
     try:
         _reference(request).run(feeds)
     except Exception as original:  # noqa: BLE001 - as above

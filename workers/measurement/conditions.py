@@ -15,15 +15,21 @@ from workers.measurement.trusting import Load, Spent, Spread
 
 Found = TypeVar("Found")
 ReadEnergy = Callable[[], int | None]
+TIMES_ON_PROCESSOR = 2
+"""How often a measurement is made there that was disturbed: nobody has a processor to himself."""
 
 
 @dataclass(frozen=True)
 class Worked(Generic[Found]):
-    """What a measurement found, and what of it speaks for or against it."""
+    """What a measurement found, and what of it speaks for or against it.
+
+    ``disturbed``: single runs were far from the others; where a spread taints, it says so already.
+    """
 
     found: Found
     spread: Spread
     spent: Spent
+    disturbed: bool = False
 
 
 class Conditions:
@@ -37,16 +43,24 @@ class Conditions:
     @property
     def times(self) -> int:
         """How often a measurement is made that cannot be relied on."""
-        return 1 if self._device is None else self._device.times
+        return TIMES_ON_PROCESSOR if self._device is None else self._device.times
 
     def until_quiet(self, work: Callable[[ReadEnergy], Worked[Found]]) -> tuple[Found, TrustRecord]:
-        """Do the work, again while it cannot be relied on, up to the node's limit."""
-        times = 0
+        """Do the work, again while it cannot be relied on, up to the node's limit.
+
+        On a processor nothing taints; what was disturbed is done once more there.
+        """
+        done: list[Worked[Found]] = []
+
+        def noted(energy: ReadEnergy) -> Worked[Found]:
+            done.append(work(energy))
+            return done[-1]
+
         while True:
-            found, trust = self.watch(work)
-            times += 1
-            if not trust.tainted or times >= self.times:
-                return found, trust.model_copy(update={"times_measured": times})
+            found, trust = self.watch(noted)
+            doubtful = bool(trust.tainted) if self._device else done[-1].disturbed
+            if not doubtful or len(done) >= self.times:
+                return found, trust.model_copy(update={"times_measured": len(done)})
 
     def watch(self, work: Callable[[ReadEnergy], Worked[Found]]) -> tuple[Found, TrustRecord]:
         """Do the work, which may read the counter of energy, and tell how the machine was."""

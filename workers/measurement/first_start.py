@@ -31,7 +31,8 @@ class FirstStart:
         """Open the engine; return it, and how long that took in ms."""
         asked = self._request
         began = time.perf_counter()
-        engine = backend.load(asked.engine, asked.source.target, asked.options.threads)
+        source, threads = asked.source, asked.options.threads
+        engine = backend.load(asked.engine, source.target, threads, source.options)
         load_ms = (time.perf_counter() - began) * MS
         if asked.cache is not None and isinstance(engine, LeavesRuntimeCache):
             # Made up before the clock goes on: what a program has at hand is no part of its start.

@@ -15,7 +15,7 @@ from enginefarm.errors import JobFailed
 from enginefarm.spec import Profile
 from enginefarm.state import Blame
 from workers.backends.base import ProgressSink, Runner
-from workers.diagnosis import Runtime, refuse_node_fault, shorten
+from workers.diagnosis import refuse_node_fault, runtime_of, shorten
 from workers.measurement import inputs
 from workers.measurement.conditions import Conditions, ReadEnergy, Worked
 from workers.measurement.latency import kept_runs, summarize
@@ -79,7 +79,8 @@ def _require_runs(request: Request, side: str, once: Callable[[], object]) -> No
         once()
     except Exception as error:
         said = str(error)
-        refuse_node_fault(said, Runtime.ONNXRUNTIME, request.source.target)
+        target = request.source.target
+        refuse_node_fault(said, runtime_of(target), target)
         raise JobFailed(
             f"The {side} engine of the comparison does not run.",
             blame=Blame.PERSON,

@@ -149,7 +149,7 @@ def _measured(
         device=on_device[0] if on_device else None,
         device_reason=ready.reason,
     )
-    return Worked(report, spread, spent)
+    return Worked(report, spread, spent, disturbed=found.disturbed)
 
 
 def _spread(told: DeviceTimes) -> tuple[str, float]:

@@ -37,6 +37,11 @@ class Measured:
     runs_ms: list[float]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def disturbed(self) -> bool:
+        """Whether single runs took so long that something else must have been at work."""
+        return _spikes(self.distribution)
+
 
 class Stopped(Exception):
     """The measurement was told to stop."""
@@ -143,6 +148,10 @@ def _notes(
         )
     if found.count < options.min_iterations:
         notes.append(f"{found.count} runs of at least {options.min_iterations}: the time was over")
-    if found.p50 > 0 and found.p99 / found.p50 > SPIKE_RATIO:
+    if _spikes(found):
         notes.append(f"P99 is {found.p99 / found.p50:.1f} times P50: the machine was not quiet")
     return notes
+
+
+def _spikes(found: Percentiles) -> bool:
+    return found.p50 > 0 and found.p99 / found.p50 > SPIKE_RATIO

@@ -35,7 +35,7 @@ from workers.backends.base import ProgressSink
 from workers.childjob import ChildInput, ChildJob, ChildOutput, ChildResult
 from workers.measurement import inputs
 from workers.measurement.inputs import Feeds
-from workers.precision import checks, refusals
+from workers.precision import checks, plugin_types, refusals
 from workers.precision.changing import Changed, Work, require_plain
 from workers.precision.running import DATA_FILE, opened, save
 from workers.precision.samples import Samples
@@ -126,9 +126,12 @@ class _Run:
         """The model, its external data in memory."""
         self.sink.report(None, "reading the model")
         try:
-            return onnx.load(str(self.source.path))
+            model = onnx.load(str(self.source.path))
         except DecodeError as error:
             raise refusals.not_loadable(self.recipe.kind, str(error)) from error
+        if self.job.plugins:
+            plugin_types.declare(model, self.folder / "before")
+        return model
 
     @cached_property
     def profiles(self) -> list[Profile]:

@@ -7,7 +7,7 @@ newest version may know more than the one that a node has; ``SINCE`` says which 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -160,6 +160,26 @@ UNTIMED = frozenset(
 
 SINCE: dict[str, dict[str, tuple[int, ...]]] = {"tensorrt": {"build_route": (11, 1)}}
 """From which version on a backend knows an option, where it is not all that the farm takes."""
+
+
+OPENED_BY = frozenset({"strip_plan", "version_compatible"})
+"""What who opens an engine must know: whether its weights, and code for the host, are in it."""
+
+
+def opened_by(backend: str, options: CompileOptions) -> dict[str, Any]:
+    """Return those options of a build that decide how its engine is opened: mostly none."""
+    heard = OPENED_BY & OPTIONS_OF_BACKEND[backend]
+    return {name: True for name in sorted(heard) if getattr(options, name)}
+
+
+def never_run(backend: str, options: CompileOptions) -> str | None:
+    """Say why no node can ever run an engine that is built so, or None."""
+    heard = OPTIONS_OF_BACKEND[backend]
+    if options.strip_plan and "strip_plan" in heard:
+        return "not run: its weights are left out (strip_plan), and a refit must put them in first"
+    if options.runtime_platform is RuntimePlatform.WINDOWS_AMD64 and "runtime_platform" in heard:
+        return "not run: it is built for Windows (runtime_platform), where no node runs"
+    return None
 
 
 def unknown_to(backend: str, version: str, options: CompileOptions) -> list[str]:

@@ -14,6 +14,7 @@ FINDING_CODES: Final[dict[str, str]] = {
     "memory_tight": "The build may need more memory than a job may have; a warning.",
     "operator_fragile": "The compiler builds few forms of the operator; a warning.",
     "operator_mistaken": "The compiler takes another domain's operator for ONNX's; a warning.",
+    "operator_of_plugin": "An operator is left to the plugins, which no rule knows; a note.",
     "operator_written_out": "A farm writes the operator out before it builds; a note.",
     "other_targets": "Other targets can take the model, by the rules alone; a note.",
     "profile_not_tried": "The original model was not run at the profile's shapes; a note.",

@@ -47,12 +47,12 @@ class Metric(StrEnum):
     @property
     def of_model_file(self) -> bool:
         """Whether it is of the model file, and not of the engine."""
-        return self.value.startswith(_OF_MODEL)
+        return self.value.startswith(OF_MODEL)
 
     @property
     def plain(self) -> Metric:
         """The metric without saying of what it is."""
-        return Metric(self.value.removeprefix(_OF_MODEL))
+        return Metric(self.value.removeprefix(OF_MODEL))
 
     @property
     def more_is_better(self) -> bool | None:
@@ -62,7 +62,7 @@ class Metric(StrEnum):
         return self.plain in _MORE_IS_BETTER
 
 
-_OF_MODEL = "model."
+OF_MODEL = "model."
 
 
 _MORE_IS_BETTER = frozenset(

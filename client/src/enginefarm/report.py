@@ -119,6 +119,35 @@ class LatencyReport(_Data):
     )
 
 
+class TimingsReport(_Data):
+    """What the timings of earlier builds did for this one."""
+
+    begun_with: bool = Field(description="Whether it had the snapshot that it was given.")
+    hits: Count | None = Field(
+        default=None, description="Timings that came from there, by the runtime's own log."
+    )
+    refused: str | None = Field(default=None, description="Why the runtime did not take it.")
+    kept_back: str | None = Field(
+        default=None, description="Why what it has timed itself is not kept for others."
+    )
+
+    @property
+    def said(self) -> str:
+        """The same in words."""
+        back = "" if self.kept_back is None else f"; its own are not kept: {self.kept_back}"
+        return self._begun + back
+
+    @property
+    def _begun(self) -> str:
+        if self.refused is not None:
+            return f"all made anew, earlier ones were refused: {self.refused}"
+        if not self.begun_with:
+            return "all made anew: it began with none of earlier builds"
+        if self.hits is None:
+            return "those of earlier builds, too"
+        return f"{self.hits} came from earlier builds"
+
+
 class CompileReport(_Data):
     """What the build said of itself."""
 
@@ -131,6 +160,9 @@ class CompileReport(_Data):
     )
     inspection_reason: str | None = Field(
         default=None, description="Why the engine tells nothing of its layers and device memory."
+    )
+    timings: TimingsReport | None = Field(
+        default=None, description="Absent where nothing is timed, or no timings are kept."
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from enginefarm import spec
 from enginefarm.errors import InvalidRequest
 from enginefarm.gate_direction import require_direction
+from enginefarm.gate_words import no_metric
 from enginefarm.nearest import did_you_mean
 from enginefarm.spec import BuildSpec
 
@@ -75,14 +76,20 @@ def explain_rows(
             errors=said,
         )
     what = f"field {_path(loc)!r}" if loc else "body"
-    given = _given(first)
+    why, fix = _why(loc, first)
     return InvalidRequest(
-        f"The {what} cannot be right.",
-        code="invalid_field",
-        why=f"{_plain(first['msg'])}{given}.",
-        fix="Write the number itself, without quotes." if given else _nearest_value(first),
-        errors=said,
+        f"The {what} cannot be right.", code="invalid_field", why=why, fix=fix, errors=said
     )
+
+
+def _why(loc: Sequence[Any], row: Mapping[str, Any]) -> tuple[str, str]:
+    """Say what is wrong with a value, and what to write instead."""
+    told = no_metric(str(row.get("input"))[:80]) if loc[-1:] == ["metric"] else None
+    if told is not None:
+        return told
+    given = _given(row)
+    fix = "Write the number itself, without quotes." if given else _nearest_value(row)
+    return f"{_plain(row['msg'])}{given}.", fix
 
 
 def _nearest_field(name: str, here: object) -> str:

@@ -37,7 +37,8 @@ class TrustRecord(_Data):
     tainted: list[str] = []
     times_measured: Annotated[int, Field(ge=1)] = Field(
         default=1,
-        description="A tainted measurement is repeated; this is the last, or the clean one.",
+        description="One that is tainted, or was disturbed on a processor, is repeated; this is the"
+        " last, or the clean one.",
     )
     samples: Annotated[int, Field(ge=0)] = Field(
         default=0, description="How often the device was looked at while it was measured."

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from enginefarm.digest import digest_of_file
 from enginefarm.errors import JobFailed
+from enginefarm.finding import Severity
+from enginefarm.preflight.subject import Room
 from enginefarm.state import Blame
 from enginefarm.target import Target
 from tasks.messages import BackendDescription
@@ -19,6 +22,7 @@ from tests.contract.backends.trt_api.acting import Sink
 from workers.backends import ort_session
 from workers.backends.base import ModelSource, TakesPlugins
 from workers.backends.onnxruntime import OnnxRuntime
+from workers.checking.whole import check_model
 from workers.plugins import trying
 
 CPU = Target.parse("onnxruntime@cpu")
@@ -85,6 +89,24 @@ def test_without_it_the_model_is_refused_and_its_engine_does_not_load(
     with pytest.raises(JobFailed) as refused:
         with_library.load(engine, CPU, threads=1)
     assert refused.value.code == "unsupported_operator"
+
+
+def test_the_check_leaves_the_operator_to_the_plugins_and_tells_what_they_lack(
+    with_library: OnnxRuntime, model: Path
+) -> None:
+    source = ModelSource(model, CPU)
+    (note,) = check_model(source, with_library, Room(), Sink(), plugins=True)
+    assert (note.code, note.severity) == ("operator_of_plugin", Severity.NOTE)
+    lacking = custom.inverse()
+    lacking.graph.node[0].op_type = "Magic"
+    onnx.save(lacking, str(model))
+    found = check_model(source, with_library, Room(), Sink(), plugins=True)
+    error = next(row for row in found if row.severity is Severity.ERROR)
+    assert (error.code, error.operator) == ("unsupported_operator", "Magic")
+    assert custom.library().name in error.why
+    with pytest.raises(JobFailed) as refused:
+        with_library.compile(source, model.parent, Sink())
+    assert custom.library().name in refused.value.why
 
 
 def test_a_library_that_is_none_is_refused_in_the_runtimes_words(tmp_path: Path) -> None:

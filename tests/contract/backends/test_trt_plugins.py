@@ -21,6 +21,7 @@ from tests.contract.backends.trt_api.described import VERSIONS, Api
 from workers.backends.base import ModelSource, TakesPlugins
 from workers.backends.tensorrt import TensorRT
 from workers.backends.tensorrt_rtx import TensorRTRTX
+from workers.settings import child_environment
 
 # A library as TensorRT loads one, whose two operators tell their names and can do nothing else.
 CREATORS = """
@@ -63,7 +64,6 @@ print(it.trt.Builder(it.logger).get_plugin_registry().get_creator("OwnNorm", "2"
 print(len(it.trt.Runtime(it.logger).get_plugin_registry().all_creators_recursive) > 2, flush=True)
 os._exit(0)
 """
-ROOT = Path(__file__).parents[3]
 TARGET = Target.parse("tensorrt@sm_89")
 NOT_FOUND = {
     "OnnxParser__supports_model_v2": lambda *_: False,
@@ -224,8 +224,8 @@ def test_a_real_registry_loads_a_library_for_builders_and_runtimes_and_refuses_w
     nothing = compiled(tmp_path, "nothing", EMPTY)
     done = subprocess.run(
         [sys.executable, "-c", LOADS, str(library), str(nothing), str(library)],
-        cwd=ROOT,
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'client' / 'src'}"},
+        cwd=tmp_path,
+        env=child_environment(tmp_path),
         capture_output=True,
         text=True,
         timeout=120,

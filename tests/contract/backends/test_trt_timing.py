@@ -126,6 +126,21 @@ def test_a_build_that_may_time_nothing_begins_only_with_a_cache(tmp_path: Path) 
         assert refused.value.blame is Blame.PERSON
 
 
+def test_a_build_that_may_time_nothing_is_refused_where_no_timings_are_kept(tmp_path: Path) -> None:
+    said = Said()
+    api = stand_in(VERSIONS[0], said)
+    (tmp_path / "out").mkdir()
+    model = tmp_path / "model.onnx"
+    model.write_bytes(b"a model")
+    asked = CompileOptions(timing_cache=TimingReuse.REQUIRED)
+    source = ModelSource(model, Target.parse("tensorrt@sm_89"), options=asked)
+    with pytest.raises(JobFailed) as refused:
+        TensorRT(api.module, has_gpu=True).compile(source, tmp_path / "out", Sink())
+    assert (refused.value.code, refused.value.blame) == ("timing_cache_missing", Blame.PERSON)
+    assert "CUDA" in refused.value.why
+    assert "Builder.build_serialized_network_to_stream" not in api.used
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_timing_that_is_lacking_fails_a_build_that_may_time_nothing(
     tmp_path: Path, version: str

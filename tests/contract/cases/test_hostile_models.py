@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto, helper
 
 from bench.hostile import CASES
 from bench.hostile.made import Case
@@ -91,6 +92,22 @@ def test_a_refusal_names_the_targets_that_can(tmp_path: Path) -> None:
     assert note.code == "other_targets"
     assert "tensorrt-rtx@sm_89" in note.message
     assert "tensorrt-rtx@sm_75" not in note.message
+
+
+@pytest.mark.parametrize("operator", ["my.ops::Blur", "my.ops::Relu", "trt.plugins::NMS_TRT"])
+@pytest.mark.parametrize("target", ["onnxruntime@cpu", "tensorrt@sm_89", "tensorrt-rtx@sm_89"])
+def test_no_target_is_promised_for_an_operator_that_no_table_has(
+    tmp_path: Path, operator: str, target: str
+) -> None:
+    domain, op = operator.split("::")
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy")
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], domain=domain)], "g", [x], [y])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain, 1)]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
+    facts = facts_or_finding(path)
+    assert isinstance(facts, ModelFacts)
+    assert other_targets(Subject(facts, Target.parse(target), ())) == []
 
 
 @pytest.mark.parametrize(

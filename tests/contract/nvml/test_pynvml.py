@@ -9,6 +9,7 @@ import pytest
 
 from tests.contract.nvml.driver import CARD, INSTANCE, LOST, NOT_SUPPORTED, Driver
 from tests.contract.nvml.suite import NvmlSuite
+from workers import hardware
 from workers.gpu.nvml import PynvmlNvml, opened, reasons
 from workers.gpu.port import DeviceLost, Event
 
@@ -51,7 +52,9 @@ def test_what_a_device_does_not_tell_is_absent(driver: Driver) -> None:
     assert nvml.errors(CARD).needs_reset is None
 
 
-@pytest.mark.parametrize("status", [LOST, pynvml.NVML_ERROR_RESET_REQUIRED])
+@pytest.mark.parametrize(
+    "status", [LOST, pynvml.NVML_ERROR_RESET_REQUIRED, pynvml.NVML_ERROR_INSUFFICIENT_POWER]
+)
 def test_a_device_that_fell_off_the_bus_is_lost_and_no_error_of_ours(
     driver: Driver, status: int
 ) -> None:
@@ -60,16 +63,25 @@ def test_a_device_that_fell_off_the_bus_is_lost_and_no_error_of_ours(
         PynvmlNvml().reading(CARD)
 
 
-def test_a_lost_card_does_not_hide_the_others(driver: Driver) -> None:
+@pytest.mark.parametrize(
+    "says", [LOST, pynvml.NVML_ERROR_INSUFFICIENT_POWER, pynvml.NVML_ERROR_NO_PERMISSION]
+)
+def test_a_card_that_is_lost_or_is_kept_from_us_hides_no_other(driver: Driver, says: int) -> None:
+    def second_only(index: int) -> str:
+        if index == 0:
+            raise pynvml.NVMLError(says)
+        return CARD
+
     driver.answers["nvmlDeviceGetCount"] = lambda: 2
-    driver.answers["nvmlDeviceGetHandleByIndex"] = _second_only
-    assert [gpu.uuid for gpu in PynvmlNvml().devices()] == [CARD]
+    driver.answers["nvmlDeviceGetHandleByIndex"] = second_only
+    assert [(gpu.uuid, gpu.number) for gpu in PynvmlNvml().devices()] == [(CARD, 1)]
+    assert [row.uuid for row in hardware.devices(["1"], PynvmlNvml())] == [None, CARD]
 
 
-def _second_only(index: int) -> str:
-    if index == 0:
-        raise pynvml.NVMLError(LOST)
-    return CARD
+def test_a_card_that_shares_the_hosts_memory_is_a_device_all_the_same(driver: Driver) -> None:
+    driver.answers["nvmlDeviceGetMemoryInfo"] = NOT_SUPPORTED
+    (gpu,) = PynvmlNvml().devices()
+    assert (gpu.uuid, gpu.memory_bytes) == (CARD, None)
 
 
 def test_any_other_answer_is_not_swallowed(driver: Driver) -> None:

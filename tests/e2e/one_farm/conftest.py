@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.backends import custom_operators
 from tests.e2e.conftest import RunningFarm, started_farm
 
 
@@ -15,5 +16,8 @@ def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFa
 
     A farm that stands idle costs the tests after it more than starting another.
     """
-    with started_farm(tmp_path_factory.mktemp("farm")) as running:
+    folder = tmp_path_factory.mktemp("farm")
+    plugins = custom_operators.laid(folder)
+    with started_farm(folder, ENGINEFARM_LOCAL_PLUGINS=str(plugins)) as running:
+        running.plugins = plugins
         yield running

@@ -39,7 +39,7 @@ class Wrong(SessionRunner):
 class OnProcessor(OnnxRuntime):
     """Runs on the processor what is for a GPU."""
 
-    def load(self, engine: Path, target: Target, threads: int) -> SessionRunner:
+    def load(self, engine: Path, target: Target, threads: int, *_: object) -> SessionRunner:
         """Open an engine for the GPU that this process has taken."""
         runner = super().load(engine, Target(backend=target.backend, arch="cpu"), threads)
         return Wrong(runner._session, runner.threads) if WRONG in SHOWN else runner

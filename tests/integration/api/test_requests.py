@@ -10,9 +10,10 @@ import pytest
 import structlog
 
 from enginefarm.state import Scope
-from storage import catalogue
+from storage import catalogue, retention_rounds
 from storage.database import Database
 from storage.progress import ProgressStreams
+from storage.retention import Rule
 from tasks.farm import Farm
 from tests.integration.api.made import artifact
 from tests.integration.api.served import Served
@@ -189,6 +190,8 @@ def test_the_numbers_count_requests_by_route_and_builds_by_state(
 ) -> None:
     api = serve()
     artifact(api.farm, api.tenant())
+    with api.farm.database.transaction() as session:
+        retention_rounds.note(session, Rule.QUARANTINED, 3)
 
     with api.client(Scope.READ) as client:
         client.get("/v1/builds/bld_none")
@@ -199,6 +202,7 @@ def test_the_numbers_count_requests_by_route_and_builds_by_state(
     assert f"enginefarm_http_requests_total{{{labels}}} 1.0" in text
     assert 'enginefarm_builds{state="succeeded"} 1.0' in text
     assert "enginefarm_outbox_unsent 0.0" in text
+    assert 'enginefarm_retention_unreadable{rule="quarantined"} 3.0' in text
     assert "enginefarm_http_request_seconds_bucket" in text
     assert "bld_none" not in text
     assert 'method="other"' in text

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from enginefarm.errors import JobFailed
 from enginefarm.state import Blame, JobState, Scope, Stage
 from storage import timing_caches
 from storage.models import Job
@@ -23,7 +24,7 @@ from tests.integration.api.served import Served
 from tests.integration.api.timing import GPU, TARGET, GpuNode, claimed
 from tests.integration.tasks.scene import Scene, add_model
 from tests.timing_sets import VERSION
-from workers import executor, sandbox
+from workers import executor, offering, sandbox
 from workers.executor import Workshop
 from workers.farm_api import WorkerApi
 from workers.timing import ChildTiming
@@ -143,6 +144,8 @@ def test_builds_that_end_at_once_lose_no_timing_and_the_next_begins_with_all_of_
     definition: Any = scene.verified(result["artifact"]).statement.build_definition
     named = {row.get("name"): row.get("digest") for row in definition["resolvedDependencies"]}
     newest = snapshots(api)[0]["digest"]
+    told = (scene.job(last.build_id, Stage.COMPILE, TARGET).result or {})["facts"]["compile"]
+    assert told["timings"] == {"begun_with": True, "hits": 2, "refused": None}
     assert named["timing.cache"] == {"sha256": newest.removeprefix("sha256:")}
 
 
@@ -217,3 +220,44 @@ def test_a_build_that_may_time_nothing_is_built_from_the_cache_or_fails_for_the_
     assert (failure.code, failure.blame) == ("timing_cache_miss", Blame.PERSON)
     assert scene.job(lacking.build_id, Stage.COMPILE, TARGET).state is JobState.FAILED
     assert kept(api) == {"one": "good"}
+
+
+def test_a_snapshot_that_did_not_come_is_not_signed_as_what_an_engine_was_built_with(
+    api: Served, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise JobFailed("It did not come.", blame=Blame.FARM, code="bucket_away")
+
+    node = GpuNode(api.farm, "gpu-0")
+    held = offered(api, scene, node, tmp_path / "a", cache_of(VERSION, {"one": "good"}))
+    job = compiling(scene, node, "one")
+    with monkeypatch.context() as patched:
+        patched.setattr(offering, "fetch_snapshot", away)
+        assert carry_out(api, node, job, tmp_path) == "succeeded"
+    scene.settle()
+    scene.publish()
+    result = scene.job(job.build_id, Stage.PUBLISH, TARGET).result or {}
+    definition: Any = scene.verified(result["artifact"]).statement.build_definition
+    assert "timing.cache" not in {row.get("name") for row in definition["resolvedDependencies"]}
+    told = (scene.job(job.build_id, Stage.COMPILE, TARGET).result or {})["facts"]["compile"]
+    assert told["timings"] == {"begun_with": False, "hits": 0, "refused": None}
+    assert {row["digest"]: row["state"] for row in snapshots(api)} == {held: "kept"}
+
+
+def test_a_snapshot_that_is_gone_from_the_bucket_is_in_nobodys_way_for_ever(
+    api: Served, scene: Scene, tmp_path: Path
+) -> None:
+    node = GpuNode(api.farm, "gpu-0")
+    gone = offered(api, scene, node, tmp_path / "a", cache_of(VERSION, {"one": "good"}))
+    api.farm.objects.remove(gone)
+    # One that may time nothing has no part in it, and is tried again.
+    strict = compiling(scene, node, "one", "two", timing_cache="required")
+    assert carry_out(api, node, strict, tmp_path) == "failed"
+    (attempt,) = scene.attempts(strict)
+    assert (attempt.failure or {})["code"] == "input_unavailable"
+    assert scene.job(strict.build_id, Stage.COMPILE, TARGET).state is JobState.QUEUED
+    job = compiling(scene, node, "one")
+    assert carry_out(api, node, job, tmp_path) == "succeeded"
+    scene.settle()
+    assert {row["digest"]: row["state"] for row in snapshots(api)}[gone] == "quarantined"
+    assert kept(api) == tactics_of(api, scene, job)

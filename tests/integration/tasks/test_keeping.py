@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, select, text
 
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
-from storage import artifacts, builds, catalogue, events
+from storage import artifacts, builds, catalogue, events, retention_rounds
 from storage.database import now
 from storage.keeping import SHELVES
 from storage.models import Artifact, Attempt, Blob, Job
@@ -132,6 +132,14 @@ def test_an_artifact_that_cannot_be_read_is_told_and_keeps_no_other(
     said = capsys.readouterr()
     assert "retention_unreadable" in said.out + said.err
     assert name in said.out + said.err
+    with scene.farm.database.transaction() as session:
+        assert retention_rounds.unreadable(session) == {
+            rule: rule == "quarantined" for rule in Rule
+        }
+        session.get_one(Artifact, (scene.tenant_id, name)).engine_expired_at = now()
+    keep(scene.farm)
+    with scene.farm.database.transaction() as session:
+        assert set(retention_rounds.unreadable(session).values()) == {0}
 
 
 def test_what_cannot_be_removed_keeps_no_other_and_a_rule_that_fails_stops_no_rule(
@@ -148,9 +156,13 @@ def test_what_cannot_be_removed_keeps_no_other_and_a_rule_that_fails_stops_no_ru
         Rule.RESULTS: replace(SHELVES[Rule.RESULTS], remove=fails),
     }
     monkeypatch.setattr("tasks.keeping.SHELVES", SHELVES | spoilt)
+    with scene.farm.database.transaction() as session:
+        retention_rounds.note(session, Rule.LOGS, 2)
     keep(scene.farm)
 
     assert scene.build(build_id).events_expired_at is not None
+    with scene.farm.database.transaction() as session:
+        assert retention_rounds.unreadable(session)["logs"] == 2, "nothing new of what failed"
 
 
 def test_events_go_and_their_numbers_are_not_given_again(scene: Scene, node: FakeNode) -> None:

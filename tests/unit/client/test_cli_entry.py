@@ -15,7 +15,9 @@ from enginefarm.cli import gate_arguments
 from enginefarm.cli.app import app, invoke
 from enginefarm.cli.exit_codes import ExitCode
 from enginefarm.cli.gate_arguments import Ifs
+from enginefarm.errors import InvalidRequest
 from enginefarm.gate import EvaluationMetric, Gate
+from enginefarm.spec_errors import valid_spec
 from enginefarm.views import ModelSummary
 from tests.refused import refused_with
 from tests.unit.client.support.server import Handler, LoopbackFarm
@@ -204,6 +206,29 @@ def test_a_metric_is_read_as_it_is_shown() -> None:
 )
 def test_a_metric_that_cannot_be_read_is_refused(text: str, code: str) -> None:
     assert refused_with(gate_arguments.metric, text) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("gpu_compute_ms", "a processor has none, and no gate looks at them"),
+        (
+            "energy_per_inference_mj",
+            "the conditions under which a GPU was measured (latency[].trust)",
+        ),
+        ("sm_clock", "the conditions under which a GPU was measured (latency[].trust)"),
+        ("throughput_qps", "no gate looks at them"),
+    ],
+)
+def test_a_gate_on_what_only_reports_have_says_which_metric_to_write(name: str, why: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        gate_arguments.gates([f"onnxruntime@cpu:{name}<=5"], Ifs())
+    assert refused.value.code == "unknown_metric"
+    assert why in str(refused.value.why)
+    assert "latency_p99_ms" in str(refused.value.fix)
+    with pytest.raises(InvalidRequest) as body:
+        valid_spec({"model": NAMED, "targets": ["onnxruntime@cpu"], "gates": [{"metric": name}]})
+    assert (body.value.why, body.value.fix) == (refused.value.why, refused.value.fix)
 
 
 NAMED = f"sha256:{'b' * 64}"

@@ -8,9 +8,8 @@ import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
-from enginefarm.cli.figures import rounded
 from enginefarm.errors import Failure
-from enginefarm.report import BuildReport, GateVerdict, Machine
+from enginefarm.report import BuildReport, GateVerdict, Machine, TimingsReport
 from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, JobView
 from tests.unit.client.support.server import LoopbackFarm
@@ -215,24 +214,6 @@ def test_a_quarantined_artifact_names_the_command_that_shows_why(
     assert "0.99871234567891" not in out
 
 
-@pytest.mark.parametrize(
-    ("value", "bound", "text"),
-    [
-        (0.99871234567891, "cosine >= 0.9999", "0.998712"),
-        (0.99999987, "cosine >= 1", "0.9999999"),
-        (0.9999999, "cosine >= 0.99999991", "0.9999999"),
-        (0.99999994, "cosine >= 0.9999999", "0.99999994"),
-        (9_532_123.0, "engine_bytes <= 9e6", "9532123"),
-        (1.0, "cosine <= 0.5", "1"),
-        (4.2e-07, "max_abs_error <= 1e-07", "4.2e-07"),
-    ],
-)
-def test_a_rounded_number_is_never_the_bound_that_it_misses(
-    value: float, bound: str, text: str
-) -> None:
-    assert rounded(value, bound=bound) == text
-
-
 def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
     farm_env: LoopbackFarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,7 +224,9 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
         row.model_copy(update={"cosine_worst": 0.987654}) for row in measured.accuracy.outputs
     ]
     weak = {"outputs": outputs, "notes": ["the signal is weak"]}
+    timings = TimingsReport(begun_with=True, hits=118)
     shown = _told_of(
+        compile=measured.compile.model_copy(update={"timings": timings}),
         measure_machine=MACHINE,
         versions={"onnxruntime": "1.32.0"},
         accuracy=measured.accuracy.model_copy(update=weak),
@@ -257,7 +240,7 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
     for told in (
         *(ARTIFACT, MODEL, "quarantined", "onnxruntime@cpu", "onnxruntime 1.32.0"),
         *("cosine>=0.9999999", "0.999987", "1.2e-05", "1e-06", "80"),
-        *("0.987654", "the signal is weak"),
+        *("0.987654", "the signal is weak", "118 came from earlier builds"),
         *("2.25 ms", "2.50 ms", "2.60 ms", "2.75 ms", "x 1x3"),
         *("gpu-7", "NVIDIA L4", "driver 580.1", "CUDA 13.0", "load 0.5 before and 1.5 after"),
         *("against onnxruntime", "made-up inputs", "synthetic, seed 0", "4 samples"),

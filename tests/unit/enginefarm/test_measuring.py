@@ -11,7 +11,8 @@ from enginefarm.cli.measuring_lines import device_grid, streams_grid, streams_li
 from enginefarm.cli.results import is_noisy, noise
 from enginefarm.cli.tables import nodes_table
 from enginefarm.manifest import LABELS
-from enginefarm.report import TAINTED, LatencyReport
+from enginefarm.report import TAINTED, LatencyReport, TimingsReport
+from enginefarm.report_page import sections
 from enginefarm.report_page.measuring import measuring, streams
 from tasks.compose import _annotations
 from tests.unit.client.test_cli_widths import NODE
@@ -58,6 +59,10 @@ def test_a_sweep_over_streams_is_a_curve_a_table_and_a_label_for_the_best() -> N
     assert "8 at a time do not run here" in page
     grid = streams_grid([told])
     assert [cells[1:3] for cells in grid.rows] == [("1", "100.0"), ("2", "190.0"), ("4", "192.0")]
+    rows[2]["trust"] = TRUST | {"tainted": [BAD]}
+    doubted = row(streams=rows)
+    assert streams_grid([doubted]).rows[2][2] == "~192.0"
+    assert list(streams_line(doubted)) == [f"~ 4 streams at x 1x4, tainted: {BAD}"]
     assert [cells[-1] for cells in grid.rows] == ["", "best", ""]
     assert list(streams_line(told)) == ["streams   8 at a time do not run here: no memory"]
     assert str(streams(reports.report())) == ""
@@ -66,7 +71,7 @@ def test_a_sweep_over_streams_is_a_curve_a_table_and_a_label_for_the_best() -> N
 def test_a_tainted_latency_is_in_doubt_with_its_reason() -> None:
     assert not is_noisy(row())
     assert is_noisy(row(BAD))
-    assert noise(row(BAD)) == BAD
+    assert noise(row(BAD)) == f"tainted: {BAD}"
 
 
 @pytest.mark.parametrize("tainted", [[], [BAD]])
@@ -132,3 +137,23 @@ def test_a_node_says_why_a_backend_uses_no_gpu_that_is_there() -> None:
         console.print(nodes_table([NODE.model_copy(update={"backends": [row]}), NODE]))
     said = shown.get()
     assert said.count("uses no GPU: libcublas.so.13: not found") == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ({"begun_with": True, "hits": 118}, "118 came from earlier builds"),
+        ({"begun_with": True}, "of earlier builds, too"),
+        ({"begun_with": False, "hits": 0}, "began with none of earlier builds"),
+        ({"begun_with": False, "refused": "header mismatch"}, "refused: header mismatch"),
+    ],
+)
+def test_a_report_says_what_earlier_timings_did_for_a_build(
+    told: dict[str, Any], says: str
+) -> None:
+    timings = TimingsReport.model_validate(told)
+    assert says in timings.said
+    report = reports.report()
+    compiled = report.compile.model_copy(update={"timings": timings})
+    assert says in str(sections.head(report.model_copy(update={"compile": compiled})))
+    assert "timings" not in str(sections.head(report))

@@ -96,6 +96,28 @@ def test_shapes_are_of_the_models_inputs(shapes: dict[str, Any], why: str) -> No
     assert repr(next(iter(shapes))) in refused(told, {"profiles": []})
 
 
+def test_a_measurement_that_names_no_input_is_not_believed() -> None:
+    told = facts() | {"comparison": []}
+    told["latency"] = [LATENCY | {"shapes": {}}]
+    recipe: dict[str, Any] = {"profiles": []}
+    check_as_asked(Stage.BENCHMARK, recipe, told, INTERFACE, [])  # all were fixed to values
+    with pytest.raises(JobFailed) as failed:
+        check_as_asked(Stage.BENCHMARK, recipe, told, INTERFACE, ["x"])
+    assert (failed.value.code, failed.value.blame) == ("result_invalid", Blame.NODE)
+    assert failed.value.why == "no input has a shape, of 'x'."
+
+
+@pytest.mark.parametrize("what", ["latency", "comparison"])
+def test_nor_is_one_that_names_it_only_at_some_of_its_shapes(what: str) -> None:
+    told = facts()
+    told[what][1]["shapes"] = {}
+    assert "not the same inputs" in refused(told)
+    told = compared()
+    for row in told["compared"]:
+        row["shapes"] = {}
+    assert "no input has a shape" in refused(told)
+
+
 def changed(told: dict[str, Any], path: str, value: object) -> dict[str, Any]:
     place: Any = told
     *before, last = path.split(".")
@@ -141,7 +163,7 @@ def test_facts_that_are_nested_without_end_are_refused() -> None:
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
-    assert "recursion" in refused(facts() | {"notes": deep})
+    assert refused(facts() | {"notes": deep}) == "notes is nested more than 50 deep."
 
 
 def test_those_of_every_stage_are_looked_at() -> None:

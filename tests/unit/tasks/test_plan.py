@@ -66,6 +66,30 @@ def test_a_target_that_nobody_can_measure_is_built_and_the_reason_is_given() -> 
     assert plan.reason == "not run: no live node has a sm_89 device with tensorrt-rtx"
 
 
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [({"strip_plan": True}, "weights"), ({"runtime_platform": "windows-amd64"}, "Windows")],
+)
+def test_what_no_node_can_ever_run_is_built_and_not_measured(
+    asked: dict[str, object], says: str
+) -> None:
+    target = Target.parse("tensorrt@sm_89")
+    both = [live(backend="tensorrt", version="11.4.0.106"), live("b")]
+    built = spec(targets=[str(target), str(GPU)], options={"compile": asked})
+    plan = plan_target(built, target, both)
+    assert Stage.BENCHMARK not in plan.stages
+    assert says in (plan.reason or "")
+    assert not plan.measured
+    # The other target's backend has no such option: its engine is like any other.
+    assert plan_target(built, GPU, both).measured
+    waits = spec(
+        targets=[str(target)], options={"compile": asked}, gates=[COSINE], wait_for_node=60
+    )
+    with pytest.raises(InvalidRequest, match="cannot be judged") as refused:
+        plan_target(waits, target, both)
+    assert says in refused.value.why
+
+
 @pytest.mark.parametrize("nodes", [[live()], [live(measures=False)], []])
 def test_a_build_until_check_is_planned_no_further(nodes: list[LiveNode]) -> None:
     gated = spec(until="check", gates=[COSINE], wait_for_node=60)
@@ -131,7 +155,8 @@ def test_a_gate_that_nobody_can_judge_is_refused_at_once() -> None:
     with pytest.raises(InvalidRequest) as refused:
         plan_target(spec(gates=[COSINE]), GPU, [live(measures=False)])
     assert refused.value.code == "gate_unmeasurable"
-    assert refused.value.context == {"target": str(GPU), "metric": "cosine"}
+    told = {"target": str(GPU), "metric": "cosine", "instead": "Leave the gate out"}
+    assert refused.value.context == told
 
 
 @pytest.mark.parametrize(

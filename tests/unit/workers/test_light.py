@@ -18,6 +18,7 @@ HEAVY = {
     "workers.backends.ort_device",
     "workers.backends.ort_session",
     "workers.backends.ort_provider",
+    "workers.backends.strangers",
     "workers.checking.activations",
     "workers.checking.trials",
     "workers.checking.whole",

@@ -66,6 +66,18 @@ def test_a_node_says_what_its_backends_say() -> None:
     assert queues_served(said) == ["benchmark.cpu", "compile.cpu", "compile.sm_89"]
 
 
+def test_a_node_measures_nothing_with_what_its_operator_leaves_out() -> None:
+    backends = [row.model_copy(update={"measures": row.builds}) for row in FOUND.backends]
+    found = FOUND.model_copy(update={"backends": backends})
+    said = node.describe(found, [Stage.BENCHMARK], 1, unmeasured=["tensorrt-rtx", "tensorrt"])
+    assert [row.measures for row in said.backends] == [["cpu"], []]
+    assert [row.builds for row in said.backends] == [["cpu"], ["sm_89"]]
+    assert queues_served(node.describe(found, [Stage.BENCHMARK], 1)) == [
+        "benchmark.cpu",
+        "benchmark.sm_89",
+    ]
+
+
 class Farm:
     """Hears beats; the first is refused."""
 

@@ -144,6 +144,7 @@ class Compiler:
 
     def _timed(self, source: ModelSource, config: Any) -> timing.BuildTiming | None:  # noqa: ANN401 - the runtime's class
         if source.timing is None:
+            timing.require_none_asked(source.options)
             return None
         timed = timing.BuildTiming(self.trt, self.record, source.timing)
         timed.attach(config)
@@ -220,13 +221,13 @@ class Compiler:
             fix="Read the job's log; try another backend.",
         )
 
-    def not_measurable(self, engine: Path, target: Target, threads: int) -> JobFailed:
-        """Return the refusal to run an engine: engines are built here, and nothing runs them."""
+    def not_measurable(self, engine: Path, target: Target, why: str) -> JobFailed:
+        """Return the refusal to run an engine where it cannot be run."""
         return JobFailed(
             f"{engine.name} for {target} cannot be measured on this node.",
             blame=Blame.NODE,
             code="not_measurable_here",
-            why=f"This node builds {self.label} engines and runs none ({threads} threads asked).",
+            why=f"{why}.",
             fix=f"Start a node with a {' or '.join(target.archs)} GPU.",
         )
 

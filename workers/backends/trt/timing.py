@@ -11,7 +11,7 @@ import re
 from types import ModuleType
 from typing import Any
 
-from enginefarm.compile_options import TimingReuse
+from enginefarm.compile_options import CompileOptions, TimingReuse
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
 from workers.backends.base import TimingGiven
@@ -20,6 +20,10 @@ from workers.diagnosis import shorten
 from workers.timing import FILE_NAME, ChildTiming
 
 _MISS = re.compile(r"ERROR_ON_TIMING_CACHE_MISS", re.IGNORECASE)
+NONE_KEPT = (
+    "No timings are kept for this node: the CUDA of its TensorRT, or its GPU, is not certain."
+)
+NONE_KEPT_FIX = "Install TensorRT's packages for one CUDA there, or leave compile.timing_cache out."
 _AGAIN = "Build once with compile.timing_cache=auto, then again."
 
 
@@ -110,14 +114,26 @@ class BuildTiming:
         return ChildTiming(path=path, entries=len(cache.queryKeys()), refused=self._refused)
 
 
+def require_none_asked(options: CompileOptions) -> None:
+    """Refuse a build without any timing cache that may time nothing.
+
+    Raises:
+        JobFailed: it may not (``timing_cache_missing``).
+    """
+    if options.timing_cache is TimingReuse.REQUIRED:
+        raise _missing_because(NONE_KEPT, NONE_KEPT_FIX)
+
+
 def _missing(refused: str | None) -> JobFailed:
-    why = (
-        f"The runtime does not take the newest one: {refused}" if refused else "None was kept yet."
-    )
+    taken = f"The runtime does not take the newest one: {refused}"
+    return _missing_because(taken if refused else "None was kept yet.", _AGAIN)
+
+
+def _missing_because(why: str, fix: str) -> JobFailed:
     return JobFailed(
         "The build may time nothing, and there is no timing cache for it.",
         blame=Blame.PERSON,
         code="timing_cache_missing",
         why=why,
-        fix=_AGAIN,
+        fix=fix,
     )

@@ -163,7 +163,13 @@ def check_here(path: Path, targets: Sequence[Target], spec: BuildSpec) -> dict[s
     found = {}
     for target in targets:
         subject = Subject(
-            facts, target, spec.profiles, spec.options.compile, seen=seen, repairs_follow=True
+            facts,
+            target,
+            spec.profiles,
+            spec.options.compile,
+            seen=seen,
+            repairs_follow=True,
+            plugins=target.backend in spec.options.plugins,
         )
         told = [*by_rules(subject), *_without_code(target)]
         others = other_targets(subject) if stops(told) else []

@@ -15,6 +15,7 @@ from enginefarm.comparison_report import (
     ComparisonVerdict,
 )
 from enginefarm.comparison_views import ComparisonPage, ComparisonView
+from enginefarm.rounding import to_places
 from enginefarm.shapes_text import shapes_text
 
 HALF = 20
@@ -45,12 +46,12 @@ def shapes_grid(report: ComparisonReport) -> Grid:
         )
     )
     for row in report.rows:
-        ends = [NONE if end is None else f"{end:.3f}" for end in (row.low, row.high)]
+        ends = [NONE if end is None else to_places(end, 3) for end in (row.low, row.high)]
         a, b = row.first.end_to_end_ms, row.second.end_to_end_ms
         grid.add(
             shapes_text(row.shapes),
             _words(row.verdict),
-            f"{row.speedup:.3f}",
+            to_places(row.speedup, 3),
             *ends,
             *(f"{ms:.3f}" for ms in (a.p50, b.p50, a.p99, b.p99)),
             str(len(row.ratios)),

@@ -12,13 +12,13 @@ from pydantic import JsonValue, ValidationError
 
 from enginefarm.cli.arguments import is_reference
 from enginefarm.cli.exit_codes import ExitCode
-from enginefarm.cli.figures import rounded
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.cli.output import Json, print_json, say, stdout
 from enginefarm.cli.report import reported
 from enginefarm.difference import Changed, Difference, LatencyDifference, Number, difference
 from enginefarm.errors import InvalidRequest
 from enginefarm.report import BuildReport
+from enginefarm.rounding import rounded
 
 REPORT = "report.json"
 MAX_REPORT_BYTES = 16 << 20

@@ -13,9 +13,8 @@ from pydantic import JsonValue
 
 _SERVED = "Choose a target that «enginefarm targets» shows, or start a node that has it"
 _MEASURED = (
-    "Let the gate look only at a target that is measured, as --gate "
-    "'onnxruntime@cpu:cosine>=0.999', or wait for such a node: --if-unmeasured wait "
-    "--wait-for-node 10m."
+    "{instead} (a target stands before the metric: --gate 'onnxruntime@cpu:cosine>=0.999'), or "
+    "wait for such a node: --if-unmeasured wait --wait-for-node 10m."
 )
 _NOT_SENT = (
     "Name the .onnx file itself, and it is sent if it has to be; «enginefarm models» shows what "

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from enginefarm.cli.arguments import digest, refusal, synthetic
 from enginefarm.errors import InvalidRequest
 from enginefarm.gate import EvaluationMetric, Gate, Metric, MetricName, Tainted, Unmeasured
+from enginefarm.gate_words import no_metric
 from enginefarm.nearest import did_you_mean
 from enginefarm.target import Target
 
@@ -100,7 +101,7 @@ def _gate(text: str, ifs: Ifs) -> JsonValue:
         raise refusal("--gate", text, "cosine>=0.999 or onnxruntime@cpu:latency_p99_ms<=5")
     metric = match["metric"]
     if metric not in set(Metric):
-        raise _unknown(metric, set(Metric))
+        raise _unknown(metric, set(Metric), no_metric(metric[:80]))
     gate: dict[str, JsonValue] = {"metric": metric, "if_unmeasured": ifs.unmeasured}
     gate["if_tainted"] = ifs.tainted
     gate |= _bound(text, Metric(metric), match["sign"], match["bound"])
@@ -128,9 +129,10 @@ def _bound(text: str, metric: Metric, sign: str, bound: str) -> dict[str, JsonVa
         raise refusal("--gate", text, "cosine>=0.999") from error
 
 
-def _unknown(name: str, known: Iterable[str]) -> InvalidRequest:
+def _unknown(
+    name: str, known: Iterable[str], told: tuple[str, str] | None = None
+) -> InvalidRequest:
+    why, fix = told or ("", did_you_mean(name, known))
     return InvalidRequest(
-        f"There is no metric {name[:40]!r}.",
-        code="unknown_metric",
-        fix=did_you_mean(name, known),
+        f"There is no metric {name[:40]!r}.", code="unknown_metric", why=why, fix=fix
     )

@@ -18,6 +18,8 @@ from rich.text import Text
 from enginefarm.cli.output import clean
 
 NONE = "–"  # noqa: RUF001 - a dash on purpose: there is nothing to tell
+NOISY = "~"
+"""Stands before a number that cannot be relied on; a line below the table says why."""
 _SHORT = len("sha256:") + 12
 _READABLE = 16
 _GAP, _INDENT = 2, 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.cli.figures import rounded
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.precision_report import PrecisionReport
+from enginefarm.rounding import rounded
 from enginefarm.sensitivity_report import SensitivityReport
 
 _SHOWN = 10

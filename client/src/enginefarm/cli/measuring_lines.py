@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from enginefarm.cli.grid import Column, Grid
+from enginefarm.cli.grid import NOISY, Column, Grid
 from enginefarm.counted import counted
 from enginefarm.report import LatencyReport
 from enginefarm.trust_record import Clock, TrustRecord
@@ -40,7 +40,7 @@ def streams_grid(rows: Iterable[LatencyReport]) -> Grid:
     for row in rows:
         for each in row.streams:
             ms = each.end_to_end_ms
-            doubt = "~" if each.trust is not None and each.trust.tainted else ""
+            doubt = NOISY if each.trust is not None and each.trust.tainted else ""
             grid.add(
                 shapes_of(row),
                 str(each.streams),
@@ -54,7 +54,12 @@ def streams_grid(rows: Iterable[LatencyReport]) -> Grid:
 
 
 def streams_line(row: LatencyReport) -> Iterator[str]:
-    """Yield why a sweep over streams lacks what was asked for."""
+    """Yield which rows of a sweep over streams are tainted, and why others are not there."""
+    place = shapes_of(row) or "its one shape"
+    for each in row.streams:
+        if each.trust is not None and each.trust.tainted:
+            many = counted(each.streams, "stream")
+            yield f"{NOISY} {many} at {place}, tainted: {'; '.join(each.trust.tainted)}"
     if row.streams_reason is not None:
         yield f"streams   {row.streams_reason}"
 

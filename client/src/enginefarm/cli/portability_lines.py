@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from enginefarm.cli.figures import rounded
 from enginefarm.cli.grid import NONE, Column, Grid
 from enginefarm.portability_rows import sku_rows, summary
 from enginefarm.report import BuildReport
+from enginefarm.rounding import rounded
 from enginefarm.runtime_cache import first_start
 
 _NUMBERS = ("median ms", "P99", "QPS", "ratio", "cosine", "max error")

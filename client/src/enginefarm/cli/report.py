@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from enginefarm.cli.arguments import digest as read_digest
-from enginefarm.cli.figures import rounded, size
-from enginefarm.cli.grid import NONE, Column, Grid
+from enginefarm.cli.figures import size
+from enginefarm.cli.grid import NOISY, NONE, Column, Grid
 from enginefarm.cli.layer_lines import layer_notes, layers_grid
 from enginefarm.cli.measuring_lines import (
     device_grid,
@@ -22,7 +22,7 @@ from enginefarm.cli.measuring_lines import (
 from enginefarm.cli.output import Json, print_json, remark, say, stdout
 from enginefarm.cli.portability_lines import first_starts, portability_grids, portability_notes
 from enginefarm.cli.precision_lines import precision_line, precision_notes, verdict_notes
-from enginefarm.cli.results import NOISY, is_noisy, noise
+from enginefarm.cli.results import is_noisy, noise
 from enginefarm.cli.session import connect
 from enginefarm.counted import counted
 from enginefarm.errors import NotFound
@@ -36,6 +36,7 @@ from enginefarm.report import (
     MetricReport,
 )
 from enginefarm.report_page import render
+from enginefarm.rounding import rounded, to_places
 from enginefarm.shapes_text import shapes_text
 from enginefarm.verdict_report import SpeedReport
 from enginefarm.views import ArtifactView
@@ -76,7 +77,11 @@ def report(
 def _remark_kept(artifact: ArtifactView) -> None:
     # The report is signed before it is known which candidate its search chooses.
     if artifact.kept_back is not None:
-        remark(f"kept back: {artifact.kept_back}")
+        remark(f"{_back(artifact)}: {artifact.kept_back}")
+
+
+def _back(artifact: ArtifactView) -> str:
+    return "kept back" if artifact.revoked is None else "taken back"
 
 
 def reported(ctx: typer.Context, digest: str) -> tuple[ArtifactView, BuildReport]:
@@ -101,7 +106,7 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"artifact  {artifact.digest}"
     yield f"state     {artifact.state}"
     if artifact.kept_back is not None:
-        yield f"kept back {artifact.kept_back}"
+        yield f"{_back(artifact):9} {artifact.kept_back}"
     yield f"target    {told.target}, {told.target.backend} {told.backend_version}"
     yield f"model     {artifact.model_name} {artifact.model}"
     yield f"build     {artifact.build}"
@@ -111,6 +116,8 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"engine    {size(told.compile.engine_bytes)}, built in {made}"
     if told.compile.device_memory_bytes is not None:
         yield f"on device {size(told.compile.device_memory_bytes)} beside its weights"
+    if told.compile.timings is not None:
+        yield f"timings   {told.compile.timings.said}"
     if told.compile_machine is not None:
         yield f"built on  {_machine(told.compile_machine)}"
     if told.measure_machine is not None:
@@ -239,9 +246,8 @@ def _speed(rows: list[SpeedReport]) -> Grid:
     grid = Grid((Column("beside the twin at", free=True, head=True), *numbers, Column("faster")))
     for row in rows:
         times = (f"{each:.3f} ms" for each in (row.engine_p50_ms, row.twin_p50_ms))
-        ratios = (
-            NONE if each is None else f"{each:.3f}" for each in (row.speedup, row.low, row.high)
-        )
+        found = (row.speedup, row.low, row.high)
+        ratios = (NONE if each is None else to_places(each, 3) for each in found)
         faster = "yes" if row.faster else "no"
         grid.add(shapes_text(row.shapes), *times, *ratios, str(len(row.ratios)), faster)
     return grid

@@ -11,17 +11,18 @@ from collections.abc import Iterator, Mapping
 from pydantic import JsonValue
 from rich.text import Text
 
-from enginefarm.cli.figures import rounded, size
+from enginefarm.cli.figures import size
 from enginefarm.cli.fixes import fix_in_words
-from enginefarm.cli.grid import NONE, Column, Grid, short
+from enginefarm.cli.grid import NOISY, NONE, Column, Grid, short
 from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
 from enginefarm.cli.precision_lines import precision_warnings, verdict_line
 from enginefarm.client import FarmClient
-from enginefarm.errors import Failure, Forbidden
+from enginefarm.errors import Failure, Forbidden, Gone
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
+from enginefarm.rounding import rounded, to_places
 from enginefarm.shapes_text import shapes_text
 from enginefarm.state import ArtifactState, BuildKind, JobState, Stage
 from enginefarm.verdict_report import PrecisionVerdict
@@ -34,7 +35,6 @@ _NUMBERS = tuple(
     Column(name, right=True) for name in ("engine", "build", "cosine", "max error", "P50", "P99")
 )
 _LONG_NUMBER = re.compile(r"\b\d+\.\d{7,}(?:e[-+]?\d+)?\b")
-NOISY = "~"
 
 
 def result_table(farm: FarmClient, build: BuildView) -> Grid:
@@ -76,7 +76,8 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
         elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
             lines.append(f"{target.target}: enginefarm report {target.artifact}")
-    if not artifacts and any(target.artifact for target in build.targets):
+    shown = (row for row in build.targets if row.artifact_state is not ArtifactState.REVOKED)
+    if not artifacts and any(target.artifact for target in shown):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
 
@@ -100,14 +101,15 @@ def _left(build: BuildView, target: TargetView) -> list[str]:
 
 def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
     """Return what the farm tells of each artifact; a key that only submits is told nothing."""
-    try:
-        return {
-            target.artifact: farm.artifacts.get(target.artifact)
-            for target in build.targets
-            if target.artifact is not None
-        }
-    except Forbidden:
-        return {}
+    found: dict[str, ArtifactView] = {}
+    for digest in (target.artifact for target in build.targets if target.artifact is not None):
+        try:
+            found[digest] = farm.artifacts.get(digest)
+        except Gone:
+            continue  # it was revoked, and the key may not look at it; the target says so
+        except Forbidden:
+            return {}
+    return found
 
 
 def _kept(artifact: ArtifactView) -> Iterator[str]:
@@ -115,7 +117,8 @@ def _kept(artifact: ArtifactView) -> Iterator[str]:
     if artifact.lost:
         yield f"the bucket has lost {', '.join(artifact.lost)}"
     if artifact.kept_back is not None:
-        yield f"kept back: {artifact.kept_back}"
+        back = "" if artifact.state is ArtifactState.REVOKED else "kept back: "
+        yield f"{back}{artifact.kept_back}"
     if artifact.engine_expired_at is not None:
         yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
 
@@ -180,7 +183,8 @@ def noise(latency: LatencyReport) -> str:
 def _doubts(latency: LatencyReport) -> list[str]:
     # What the inputs were is a fact like others, and no doubt.
     notes = [note for note in latency.notes if not note.startswith("inputs: ")]
-    return notes + (latency.trust.tainted if latency.trust is not None else [])
+    trust = latency.trust
+    return notes + [f"tainted: {why}" for why in (trust.tainted if trust is not None else [])]
 
 
 def _state(build: BuildView, target: TargetView, artifact: ArtifactView | None) -> Text:
@@ -229,7 +233,7 @@ def _accuracy(report: AccuracyReport | None) -> tuple[str, str]:
     worst = max(output.max_abs_error for output in report.outputs)
     if any(output.nan_reference for output in report.outputs):
         return "NaN", f"{worst:.1e}"
-    return (f"{min(cosines):.6f}" if cosines else NONE), f"{worst:.1e}"
+    return (to_places(min(cosines), 6) if cosines else NONE), f"{worst:.1e}"
 
 
 def _usual(report: BuildReport) -> LatencyReport | None:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from enginefarm.cli.figures import rounded, size
+from enginefarm.cli.figures import size
 from enginefarm.cli.grid import NONE, Column, Grid, short
 from enginefarm.cli.output import clean
 from enginefarm.cli.tables import when
+from enginefarm.rounding import rounded
 from enginefarm.search_views import AccuracyOf, CandidateView, Outcome, SearchPage, SearchView
 from enginefarm.search_words import (
     front_words,

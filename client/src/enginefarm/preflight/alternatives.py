@@ -10,6 +10,7 @@ from enginefarm.finding import Finding, note_finding
 from enginefarm.preflight.subject import Room, Subject
 from enginefarm.target import BACKEND_ARCHITECTURES, NOT_IN_THIS_VERSION, Target
 
+_DOUBTED = frozenset({"unsupported_operator", "operator_mistaken"})
 _NAMED = re.compile(r"[a-z0-9-]+@[a-z0-9_]+")
 
 
@@ -22,15 +23,25 @@ def known_targets() -> Iterator[Target]:
 
 
 def able_targets(subject: Subject, others: Iterable[Target]) -> list[Target]:
-    """Return those of other targets against which no rule has an error."""
+    """Return those of other targets against which no rule speaks.
+
+    Where an operator is in no table, a warning is all that can be said of it; nothing is promised.
+    """
     from enginefarm.preflight.check import check, stops
 
     return [
         other
         for other in others
         if other != subject.target
-        and not stops(check(replace(subject, target=other, version=None, room=Room())))
+        and not stops(found := check(_for(subject, other)))
+        and _DOUBTED.isdisjoint(each.code for each in found)
     ]
+
+
+def _for(subject: Subject, other: Target) -> Subject:
+    """Return the same model for another target; plugins are those of one backend."""
+    plugins = subject.plugins and other.backend == subject.target.backend
+    return replace(subject, target=other, version=None, room=Room(), plugins=plugins)
 
 
 def other_targets(subject: Subject, others: Iterable[Target] | None = None) -> list[Finding]:

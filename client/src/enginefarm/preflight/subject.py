@@ -79,11 +79,20 @@ class Subject:
     room: Room = field(default_factory=Room)
     repairs_follow: bool = False
     """Whether the model is still to be repaired before it is built."""
+    plugins: bool = False
+    """Whether the target's backend has been given plugins, with operators that no table has."""
 
     @cached_property
     def capabilities(self) -> Capabilities:
         """What the target's backend can do."""
         return capabilities_of(self.target.backend, self.version)
+
+    def left_to_plugins(self, domain: str) -> bool:
+        """Tell whether an operator of a domain that nobody else has may be a plugin's.
+
+        What looks at names alone finds its plugins in ONNX's own domain, too.
+        """
+        return self.plugins and (bool(domain) or self.capabilities.knows_by_name)
 
     @cached_property
     def origins(self) -> Origins:

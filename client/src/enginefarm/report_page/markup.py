@@ -9,6 +9,8 @@ import html
 import re
 import unicodedata
 
+from enginefarm.rounding import rounded
+
 VOID = frozenset({"meta", "line", "rect", "circle", "polyline"})
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 UNSEEN = "\N{REPLACEMENT CHARACTER}"
@@ -70,10 +72,10 @@ def words(text: str) -> Markup:
 
 
 def number(value: float | None) -> str:
-    """Return a number in at most six digits, a dash for none."""
+    """Return a number in six digits, or in as many as tell it from a whole one; a dash for none."""
     if value is None:
         return NONE
-    return f"{value:.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.6g}"  # noqa: PLR2004 - longer ones are read as powers
+    return rounded(value) if abs(value) < 1e9 else f"{value:.6g}"  # noqa: PLR2004 - longer ones are read as powers
 
 
 def table(heads: list[str], rows: list[list[str]], *, left: int = 1) -> Markup:

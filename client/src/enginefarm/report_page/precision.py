@@ -8,6 +8,7 @@ from enginefarm.precision_report import PrecisionReport
 from enginefarm.report import BuildReport
 from enginefarm.report_page.markup import NONE, Markup, join, number, table, tag
 from enginefarm.report_page.sections import MAX_ROWS, facts, outputs
+from enginefarm.rounding import rounded
 from enginefarm.shapes_text import shapes_text
 from enginefarm.verdict_report import PrecisionVerdict, VerdictReport
 
@@ -61,7 +62,7 @@ def _held_against(told: VerdictReport) -> Iterator[list[str]]:
     if told.floor_reason is not None:
         yield ["accuracy", f"not judged: {told.floor_reason}"]
     if told.floor is not None:
-        at = f"{told.floor.metric} {told.floor.value:.6g}, at least {told.floor.least:g}"
+        at = f"{told.floor.metric} {rounded(told.floor.value)}, at least {told.floor.least:g}"
         yield ["accuracy", f"{told.floor.of}, output {told.floor.output}: {at}"]
     yield ["where it is slower", str(told.on_slower)]
 

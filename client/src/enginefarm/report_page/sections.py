@@ -40,6 +40,7 @@ def head(report: BuildReport) -> Markup:
         ["build", report.build or NONE],
         ["engine", f"{report.compile.engine_bytes} bytes in {report.compile.seconds:.1f} s"],
         ["device memory", _device_memory(report.compile)],
+        *([["timings", report.compile.timings.said]] if report.compile.timings else []),
         ["recipe", report.recipe.key if report.recipe else NONE],
     ]
     lost = [] if report.why_lost is None else [f"Not to be relied on: {report.why_lost}."]

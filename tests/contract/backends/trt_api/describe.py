@@ -17,17 +17,19 @@ import importlib
 import json
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 CLASSES = (
-    *("Builder", "BuilderFlag", "EngineInspector", "ErrorCode", "HardwareCompatibilityLevel"),
-    *("IBuilderConfig", "ICudaEngine", "IErrorRecorder", "IHostMemory", "ILogger"),
-    *("INetworkDefinition", "IOptimizationProfile", "IPluginCreatorV3One", "IPluginRegistry"),
-    *("IProgressMonitor", "IStreamWriter"),
-    *("ITensor", "ITimingCache", "LayerInformationFormat", "MemoryPoolType"),
+    *("Builder", "BuilderFlag", "DataType", "EngineInspector", "ErrorCode"),
+    *("ExecutionContextAllocationStrategy", "HardwareCompatibilityLevel", "IBuilderConfig"),
+    *("ICudaEngine", "IErrorRecorder", "IExecutionContext", "IHostMemory", "ILogger"),
+    *("INetworkDefinition", "IOptimizationProfile", "IOutputAllocator", "IPluginCreatorV3One"),
+    *("IPluginRegistry", "IProgressMonitor", "IStreamWriter", "ITensor", "ITimingCache"),
+    *("LayerInformationFormat", "MemoryPoolType"),
     *("NetworkDefinitionCreationFlag", "OnnxParser", "ParserError", "ProfilingVerbosity"),
-    *("Runtime", "RuntimePlatform", "TilingOptimizationLevel", "TimingCacheKey"),
-    "TimingCacheValue",
+    *("Runtime", "RuntimePlatform", "TensorIOMode", "TensorLocation"),
+    *("TilingOptimizationLevel", "TimingCacheKey", "TimingCacheValue"),
 )
 """What the source uses, and what it may come to use; a name elsewhere is refused by the test."""
 
@@ -36,6 +38,7 @@ FUNCTIONS = ("get_plugin_registry",)
 
 _MODULE = re.compile(r"\btensorrt_(?:bindings\.tensorrt|rtx_bindings\.tensorrt_rtx)\.")
 _NUMBERED = re.compile(r"^\d+\. ")
+_OVERRIDDEN = re.compile(r"^\s+def (?P<name>[a-z]\w*)\(self(?P<arguments>[^)]*)\):", re.MULTILINE)
 
 
 def signatures(name: str, text: str | None) -> list[str]:
@@ -62,7 +65,17 @@ def described(kind: type) -> dict[str, Any]:
             told["enums"][name] = sorted(getattr(member, "__members__", ()))
         elif callable(member):
             told["methods"][name] = signatures(name, member.__doc__)
+    if set(told["methods"]) == {"__init__"}:
+        told["methods"] |= dict(_overridden(kind))
     return told
+
+
+def _overridden(kind: type) -> Iterator[tuple[str, list[str]]]:
+    """Yield methods that are only there to be overridden: the class tells of them in its text."""
+    for found in _OVERRIDDEN.finditer(kind.__doc__ or ""):
+        given = [name.strip() for name in found["arguments"].split(",") if name.strip()]
+        arguments = ", ".join([f"self: {kind.__name__}", *(f"{name}: object" for name in given)])
+        yield found["name"], [f"{found['name']}({arguments}) -> object"]
 
 
 def main(folder: str, version: str) -> None:

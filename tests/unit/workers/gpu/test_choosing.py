@@ -14,7 +14,7 @@ from tasks.routing import queues_served
 from tests.contract.nvml.recorded import recorded
 from workers import hardware
 from workers.gpu.narrowing import narrowed
-from workers.gpu.need import GpuRules, need_of
+from workers.gpu.need import DeviceNeed, GpuRules, need_of
 from workers.gpu.serving import without
 
 CPU = Device(arch="cpu", name="c")
@@ -44,6 +44,9 @@ NODE = NodeDescription(
 )
 
 
+NUMBERS = {0: "GPU-a1", 1: "GPU-b1", 2: "GPU-c1", 3: "GPU-d1"}
+
+
 @pytest.mark.parametrize(
     ("wanted", "left"),
     [
@@ -57,13 +60,20 @@ NODE = NodeDescription(
     ],
 )
 def test_a_node_uses_the_gpus_that_are_named(wanted: list[str], left: list[Device]) -> None:
-    assert narrowed([A, B, OLD, *PARTS], wanted) == left
+    assert narrowed([A, B, OLD, *PARTS], wanted, NUMBERS) == left
+
+
+def test_a_number_is_the_drivers_also_where_a_card_before_it_is_lost() -> None:
+    lost = {number: uuid for number, uuid in NUMBERS.items() if number != 0}
+    assert narrowed([B, OLD, *PARTS], ["2"], lost) == [OLD]
+    with pytest.raises(InvalidRequest):
+        narrowed([B, OLD, *PARTS], ["0"], lost)
 
 
 @pytest.mark.parametrize("wanted", ["GPU-", "GPU-x", "4", "H200"])
 def test_a_name_that_fits_none_or_several_is_refused_with_those_that_are_here(wanted: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        narrowed([A, B, OLD, *PARTS], [wanted])
+        narrowed([A, B, OLD, *PARTS], [wanted], NUMBERS)
     assert refused.value.code == "device_unknown"
     assert "GPU-a1" in refused.value.why
 
@@ -104,6 +114,17 @@ def test_compiles_share_a_device_only_where_the_operator_says_so() -> None:
 
 def test_a_build_ahead_of_time_takes_a_device_since_it_opens_one() -> None:
     assert need_of(Stage.COMPILE, RTX, [CPU, A], GpuRules()).devices == ["GPU-a1"]
+
+
+@pytest.mark.parametrize("here", [A, Device(arch="sm_89", name="L4", uuid="GPU-a1")])
+def test_a_build_ahead_of_time_goes_on_without_a_device_while_all_are_out(here: Device) -> None:
+    out = GpuRules(faults={"GPU-a1": "Xid 79"})
+    for stage in (Stage.CHECK, Stage.COMPILE):
+        assert need_of(stage, RTX, [CPU, here], out) == DeviceNeed()
+    if here.arch in RTX.archs:
+        with pytest.raises(JobFailed) as failed:
+            need_of(Stage.BENCHMARK, RTX, [CPU, here], out)
+        assert failed.value.code == "device_busy"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.contract.nvml.recorded import recorded
 from tests.unit.workers.gpu.made import UUID, port, reading, xid
 from workers.gpu.caring import SILENT, DeviceCare, read_faults, write_faults
 from workers.gpu.health import LOOKS, QUIET_S
@@ -23,6 +24,16 @@ def test_an_xid_takes_a_device_out_and_quiet_brings_it_back(tmp_path: Path) -> N
 def test_an_xid_of_another_device_takes_none_out(tmp_path: Path) -> None:
     watcher = Watcher(port(events=[Event("GPU-other", 79)]), [UUID], tmp_path)
     assert watcher.look(0, now=0) == {UUID: None}
+
+
+def test_an_xid_of_a_card_takes_all_of_its_instances_out(tmp_path: Path) -> None:
+    nvml = recorded("two_instances")
+    (card,) = {state.gpu.card for state in nvml.states.values()}
+    assert card is not None
+    nvml.events.append(Event(card, 48))
+    found = Watcher(nvml, list(nvml.states), tmp_path).look(0, now=0)
+    assert len(found) == 2
+    assert set(found.values()) == {"Xid 48: an uncorrectable memory error"}
 
 
 def test_a_device_that_falls_off_the_bus_is_out_and_back_when_it_answers(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,22 @@ from enginefarm.spec import BenchmarkOptions, Profile, ShapeRange
 from enginefarm.target import Target
 from tests.contract.backends import made
 from tests.unit.workers.gpu.made import UUID, gpu, port
-from tests.unit.workers.measurement.test_timing import Sink
+from tests.unit.workers.measurement.test_timing import Clock, Sink
 from workers import benchmark
 from workers.backends.base import ModelSource
 from workers.backends.onnxruntime import open_backend
 from workers.gpu.exclusive import Onlookers
 from workers.gpu.port import Process
 from workers.gpu.taken import Taken
+from workers.measurement import one_shape
 from workers.measurement.conditions import Conditions
 from workers.measurement.one_shape import Loaded, at_batch, latency_at, places
 from workers.measurement.request import Request
+from workers.measurement.timing import Measured, measure
 
 PROFILE: Profile = {"x": ShapeRange(min=[1, 16], opt=[4, 16], max=[8, 16])}
 CPU = Target(backend="onnxruntime", arch="cpu")
+CALM, SPIKED = [2.0], [*[2.0] * 18, 70.0, 2.0]
 QUICK = BenchmarkOptions(warmup_ms=1, min_iterations=10, min_duration_ms=5, max_duration_ms=100)
 
 
@@ -85,11 +89,32 @@ def test_a_measurement_that_cannot_be_relied_on_is_repeated_up_to_a_limit(tmp_pa
     assert found.device_reason is not None
 
 
-def test_on_the_processor_it_is_made_once_and_has_a_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rounds", "times", "longest"),
+    [([CALM], 1, 2.0), ([SPIKED, CALM], 2, 2.0), ([SPIKED, SPIKED, CALM], 2, 70.0)],
+    ids=["calm", "then calm", "never calm"],
+)
+def test_on_the_processor_it_is_made_once_more_if_it_was_disturbed_and_has_a_record(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rounds: list[list[float]],
+    times: int,
+    longest: float,
+) -> None:
+    left = iter(rounds)
+
+    def timed(once: Callable[[], object], options: BenchmarkOptions, *_: object) -> Measured:
+        clock = Clock()
+        return measure(clock.work(next(left)), options, clock, Sink())
+
+    monkeypatch.setattr(one_shape, "measure", timed)
     found = measured(tmp_path, None)
 
+    assert found.end_to_end_ms.max == pytest.approx(longest)
+    assert found.end_to_end_ms.p50 == pytest.approx(2.0)
+    assert any("times P50" in note for note in found.notes) is (longest > 2)
     assert found.trust is not None
-    assert found.trust.times_measured == 1
+    assert found.trust.times_measured == times
     assert found.trust.load_after is not None
     assert found.trust.exclusive is None
 

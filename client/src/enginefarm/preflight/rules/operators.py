@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from enginefarm.finding import (
     Finding,
@@ -14,6 +14,7 @@ from enginefarm.finding import (
     warning_finding,
 )
 from enginefarm.nearest import did_you_mean, near
+from enginefarm.plugins import TAKES_PLUGINS
 from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.origins import DATA_DEPENDENT
 from enginefarm.preflight.rules.grouping import grouped, refusal
@@ -22,6 +23,7 @@ from enginefarm.preflight.tables.onnx_schemas import NEWEST_OPSET, OPERATORS
 from enginefarm.repairs import WRITTEN_OUT
 
 _WITHOUT = "Export without it, or rewrite it with standard operators."
+_OR_PLUGIN = f"{_WITHOUT} Or name a plugin that has it, if the farm's operator installs one."
 _BEHIND = "Move the step (NMS, NonZero, …) behind the model."
 _QUANTIZED = "Submit with --allow restore-float, or send the float model that it was made from."
 _FIXES = {
@@ -54,6 +56,9 @@ def unknown_operators(subject: Subject) -> Iterator[Finding]:
     nodes = _used(subject)
     named = {op for domain, op in nodes if not domain} | subject.facts.scan.op_types.keys()
     unknown = sorted(op for op in named if _is_unknown(subject, op))
+    if subject.left_to_plugins(""):
+        yield from _of_plugins(subject, [("", op, _labels(nodes, op)) for op in unknown])
+        return
     if more := unknown[_NAMED:]:
         message = f"ONNX has none of {len(more)} more operators."
         yield error_finding(
@@ -69,12 +74,32 @@ def unknown_operators(subject: Subject) -> Iterator[Finding]:
             "it; the ONNX checker refuses such a model for every target.",
             fix=f"{did_you_mean(op, guesses)} {_WITHOUT}" if guesses else _WITHOUT,
         )
-        labels = [node.label for node in nodes.get(("", op), [])]
+        labels = _labels(nodes, op)
         if labels:
             yield at_nodes(found, labels, op)
         else:
             where = "inside a function of the model"
             yield found.model_copy(update={"operator": shown(op), "where": where})
+
+
+def _labels(nodes: Mapping[tuple[str, str], list[NodeFacts]], op: str) -> list[str]:
+    return [node.label for node in nodes.get(("", op), [])]
+
+
+def _of_plugins(subject: Subject, rows: Sequence[tuple[str, str, list[str]]]) -> Iterator[Finding]:
+    """Say of operators that only a plugin can have that no rule judges them."""
+    for domain, op, labels in rows[:_NAMED]:
+        named = f"{shown(domain)}::{shown(op)}" if domain else shown(op)
+        found = note_finding(
+            "operator_of_plugin",
+            f"The operator {named} is left to the plugins.",
+            why=f"{subject.capabilities.label} has none of that name; with the plugins loaded it"
+            " says itself whether one of them has.",
+        )
+        yield at_nodes(found, labels, op)
+    if more := [f"{domain}::{op}" if domain else op for domain, op, _ in rows[_NAMED:]]:
+        message = f"{len(more)} more operators are left to the plugins."
+        yield note_finding("operator_of_plugin", message, where=listed(more, "operators"))
 
 
 def _is_unknown(subject: Subject, op: str) -> bool:
@@ -145,18 +170,22 @@ def other_domains(subject: Subject) -> Iterator[Finding]:
         if _is_mistaken(subject, domain, op)
     )
     lacking = [row for row in foreign if not _is_mistaken(subject, *row[:2])]
+    if subject.plugins:
+        yield from _of_plugins(subject, lacking)
+        return
     if more := [f"{domain}::{op}" for domain, op, _ in lacking[_NAMED:]]:
         message = f"{table.label} has none of {len(more)} more operators of other domains."
         where = listed(more, "operators")
         yield refusal(subject, "unsupported_operator", message, where=where, fix=_WITHOUT)
+    without = _OR_PLUGIN if subject.target.backend in TAKES_PLUGINS else _WITHOUT
     for domain, op, labels in lacking[:_NAMED]:
         found = refusal(
             subject,
             "unsupported_operator",
             f"{table.label} has no operator {shown(op)}: it is of the domain {shown(domain)}.",
-            why="Nodes have only the plugins that their operator has installed; none is ever loaded"
-            " from an upload.",
-            fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else _WITHOUT,
+            why="Nodes have only the plugins that their operator has installed, and a build names"
+            " those that it needs; none is ever loaded from an upload.",
+            fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else without,
         )
         yield at_nodes(found, labels, op)
 
