@@ -117,7 +117,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     archs = [arch for arch in backend.measures if arch != "cpu"] if backend else []
     if backend is None or not archs:
         pytest.skip("not run: needs an NVIDIA GPU and onnxruntime-gpu")
-    return Bench(backend, archs[0], tmp_path_factory.mktemp("gpu"))
+    return Bench(backend, archs[0], tmp_path_factory.mktemp("gpu"), sandboxed=True)
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_86+sm_89")
 WORDS = (
     *("--profile", "input=1x576:1x576:8x576,state=2x1x128:2x1x128:2x8x128"),
     *("--option", "benchmark.max_duration_ms=1500", "--option", "benchmark.min_duration_ms=100"),
+    *("--option", "benchmark.threads=1"),
 )
 
 
