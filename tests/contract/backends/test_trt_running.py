@@ -144,6 +144,7 @@ def test_shapes_outside_every_profile_are_refused_in_the_runtimes_words(
         runner.on_device({"x": x(9)}, cuda_graph=False)
     with pytest.raises(JobFailed, match="outside profile 0"):
         runner.bound({"x": x(9)})
+    assert len(behind.library.streams) == 1
 
 
 def test_each_run_is_made_under_the_profile_that_fits_its_shapes(
@@ -229,6 +230,7 @@ def test_what_nobody_has_any_more_is_given_back_whichever_thread_was_the_last(
         thread.start()
         thread.join()
     assert behind.library.held == {}
+    assert len(behind.library.streams) == 1  # the runner's own
 
 
 def test_a_sweep_runs_them_and_tells_from_which_number_on_it_does_not(
@@ -241,6 +243,7 @@ def test_a_sweep_runs_them_and_tells_from_which_number_on_it_does_not(
     assert [row.streams for row in found.rows] == [1, 2]
     assert "4 at a time do not run here" in (found.reason or "")
     assert "there is no more room" in (found.reason or "")
+    assert len(behind.library.streams) == 1
     assert gone(behind) == {}
 
 
