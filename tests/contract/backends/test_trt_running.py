@@ -129,6 +129,24 @@ def test_what_the_runtime_refuses_is_a_failure_that_says_so(
     assert gone(behind) == {}
 
 
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [
+        ("Error Code 1: Cuda Runtime (out of memory)", "out_of_memory"),
+        ("Error Code 2: Internal Error (Assertion failed)", "engine_load_failed"),
+    ],
+)
+def test_why_an_engine_is_not_opened_is_known_by_the_runtimes_words(
+    tmp_path: Path, runtime: str, says: str, code: str
+) -> None:
+    behind = Behind(runtime)
+    behind.does(Runtime__deserialize_cuda_engine=lambda *_: behind.say(says))
+    with pytest.raises(JobFailed) as refused:
+        behind.load(tmp_path)
+    assert (refused.value.code, refused.value.blame) == (code, "node")
+    assert says[:40] in refused.value.why
+
+
 def test_shapes_outside_every_profile_are_refused_in_the_runtimes_words(
     tmp_path: Path, runtime: str
 ) -> None:
