@@ -140,7 +140,12 @@ def test_why_an_engine_is_not_opened_is_known_by_the_runtimes_words(
     tmp_path: Path, runtime: str, says: str, code: str
 ) -> None:
     behind = Behind(runtime)
-    behind.does(Runtime__deserialize_cuda_engine=lambda *_: behind.say(says))
+
+    def refuse(*_: object) -> None:
+        for text in (says, "Engine deserialization failed."):
+            behind.say(text)
+
+    behind.does(Runtime__deserialize_cuda_engine=refuse)
     with pytest.raises(JobFailed) as refused:
         behind.load(tmp_path)
     assert (refused.value.code, refused.value.blame) == (code, "node")

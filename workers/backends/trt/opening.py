@@ -105,7 +105,8 @@ class Opened:
         rows = self.site.record.errors
         # What was said before is not kept twice, so it may be what is said now.
         said = rows[said_before:] or rows[-1:]
-        why = shorten(plain(said[-1]), 300) if said else "it gives no reason"
+        # The first is mostly the reason, and those after it what came of it.
+        why = shorten(" | ".join(map(plain, said)), 300) if said else "it gives no reason"
         row = diagnose(why, Runtime.TENSORRT)
         known = row is not None and row.blame is not Blame.PERSON
         return not_here(f"The runtime {what}: {why}", row.code if row and known else code)
