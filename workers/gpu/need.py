@@ -75,14 +75,7 @@ def need_of(
     if not well and stage is not Stage.BENCHMARK and target.backend not in SKU_BACKENDS:
         return DeviceNeed()  # it is built ahead of time, and as well without a GPU
     if fitting and not well:
-        told = "; ".join(f"{row.uuid}: {rules.faults[str(row.uuid)]}" for row in fitting)
-        raise JobFailed(
-            "No GPU of this node may be used now.",
-            blame=Blame.NODE,
-            code=DEVICE_BUSY,
-            why=f"{told}.",
-            fix="Nothing: the job is tried again by itself.",
-        )
+        raise _all_out(fitting, rules.faults)
     return DeviceNeed(
         devices=well,
         shared=rules.share and stage is not Stage.BENCHMARK,
@@ -112,6 +105,16 @@ def is_for(device: Device, target: Target) -> bool:
 def on_sku(target: Target, sku: str | None) -> Target:
     """Return a target as it is measured: on a SKU, if one is named, whichever it was built on."""
     return target if sku is None else target.model_copy(update={"sku": sku})
+
+
+def _all_out(gpus: Sequence[Device], faults: Mapping[str, str]) -> JobFailed:
+    return JobFailed(
+        "No GPU of this node may be used now.",
+        blame=Blame.NODE,
+        code=DEVICE_BUSY,
+        why=f"{'; '.join(f'{row.uuid}: {faults[str(row.uuid)]}' for row in gpus)}.",
+        fix="Nothing: the job is tried again by itself.",
+    )
 
 
 def _no_such_gpu(target: Target, sku: str, gpus: Sequence[Device]) -> JobFailed:
