@@ -85,6 +85,17 @@ def need_of(
     )
 
 
+def _all_out(fitting: Sequence[Device], faults: Mapping[str, str]) -> JobFailed:
+    told = "; ".join(f"{row.uuid}: {faults[str(row.uuid)]}" for row in fitting)
+    return JobFailed(
+        "No GPU of this node may be used now.",
+        blame=Blame.NODE,
+        code=DEVICE_BUSY,
+        why=f"{told}.",
+        fix="Nothing: the job is tried again by itself.",
+    )
+
+
 def _fitting(
     stage: Stage, target: Target, gpus: Sequence[Device], faults: Mapping[str, str]
 ) -> list[Device]:
