@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 from enginefarm.manifest import CONFIG_TYPE, read_manifest
 from enginefarm.report import BuildReport
+from enginefarm.revocation import RevocationView
 from enginefarm.state import ArtifactState
 from enginefarm.target import Target
 from enginefarm.views import ArtifactView, FileView
@@ -44,13 +45,29 @@ def artifact(
         lost=[file.name for file in files if file.digest in lost],
         engine_expired_at=row.engine_expired_at,
         kept_back=_kept_back(row, report, search),
+        revoked=revocation(row) if row.state is ArtifactState.REVOKED else None,
+    )
+
+
+def revocation(row: rows.Artifact) -> RevocationView:
+    """Show who has revoked an artifact, when and why."""
+    return RevocationView(
+        digest=row.digest,
+        target=Target.parse(row.target),
+        build=row.build_id,
+        reason=row.revoked_reason or "no reason was kept",
+        revoked_at=row.revoked_at or row.created_at,
+        revoked_by=row.revoked_by or "",
     )
 
 
 def _kept_back(
     row: rows.Artifact, report: BuildReport | None, search: rows.Search | None
 ) -> str | None:
-    """Say all that keeps a quarantined artifact back: its verdict and gates, and its search."""
+    """Say all that keeps an artifact back: its verdict and gates, its search, or who revoked it."""
+    if row.state is ArtifactState.REVOKED:
+        told = revocation(row)
+        return f"revoked on {told.revoked_at:%Y-%m-%d}: {told.reason}"
     if row.state is not ArtifactState.QUARANTINED:
         return None
     said = [] if report is None else quarantine.kept_back(report)

@@ -18,12 +18,15 @@ from api.ranges import Verdict, judge
 from api.release import artifact_for
 from enginefarm.digest import repr_digest
 from enginefarm.manifest import BUNDLE_TYPE, MANIFEST_TYPE
+from enginefarm.revocation import RevocationView, RevokeRequest
 from enginefarm.state import Scope
 from enginefarm.views import ArtifactView
 from storage import artifacts, lost, searches
+from tasks import revoke as revoking
 
 router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 Deployer = Annotated[Entrance, Depends(needs(Scope.DEPLOY, Scope.READ))]
+Submitter = Annotated[Entrance, Depends(needs(Scope.SUBMIT))]
 JSON_LINES = "application/jsonl"
 LOST = "X-Lost-Files"
 """Header that names the files of an artifact that the bucket no longer has."""
@@ -36,6 +39,7 @@ LOST = "X-Lost-Files"
     responses=problems(
         *KEYED,
         404,
+        410,
         good={
             200: {
                 "description": "The manifest's bytes; their sha256 is the digest in the path.",
@@ -70,15 +74,23 @@ def manifest(digest: DigestPath, request: Request, entrance: Deployer) -> Respon
     return Response(data, media_type=MANIFEST_TYPE, headers=headers)
 
 
-@router.get("/{digest}/summary", summary="Show an artifact", responses=problems(*KEYED, 404))
+@router.get("/{digest}/summary", summary="Show an artifact", responses=problems(*KEYED, 404, 410))
 def summary(digest: DigestPath, entrance: Deployer) -> ArtifactView:
     """Return an artifact's state, files and report."""
     with entrance.transaction() as (session, caller):
-        row = artifact_for(session, caller, digest)
+        row = artifact_for(session, caller, digest, only_look=True)
         search = None if row.search_id is None else searches.find(session, row.search_id)
         return artifact_views.artifact(
             row, lost.of_artifact(session, caller.tenant_id, digest), search
         )
+
+
+@router.post("/{digest}/revoke", summary="Revoke an artifact", responses=problems(*KEYED, 404))
+def revoke(digest: DigestPath, asked: RevokeRequest, entrance: Submitter) -> RevocationView:
+    """Take an artifact back for good; one that was revoked before stays as it is."""
+    caller = entrance.caller()
+    row = revoking.revoke(entrance.farm, caller.tenant_id, digest, asked.reason, caller.key_id)
+    return artifact_views.revocation(row)
 
 
 @router.get(
@@ -88,6 +100,7 @@ def summary(digest: DigestPath, entrance: Deployer) -> ArtifactView:
     responses=problems(
         *KEYED,
         404,
+        410,
         good={
             200: {
                 "description": "Sigstore bundles, one to a line; an empty body if there are none.",

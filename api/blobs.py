@@ -41,6 +41,7 @@ _BYTES: dict[str, Any] = {
 _RESPONSES: dict[int | str, dict[str, Any]] = problems(
     *KEYED,
     404,
+    410,
     412,
     416,
     good={
@@ -68,7 +69,11 @@ def fetch(
     summary="Ask for a blob's headers",
     response_class=Response,
     responses=problems(
-        *KEYED, 404, 412, good={200: {"description": "Its size and headers.", "headers": _HEADERS}}
+        *KEYED,
+        404,
+        410,
+        412,
+        good={200: {"description": "Its size and headers.", "headers": _HEADERS}},
     ),
 )
 def head(

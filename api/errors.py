@@ -36,6 +36,7 @@ STATUS: dict[type[FarmError], int] = {
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
+    errors.Gone: 410,
     errors.Conflict: 409,
     errors.LeaseLost: 409,
     errors.JobFailed: 500,

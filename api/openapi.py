@@ -30,6 +30,7 @@ _EXAMPLES: dict[int, tuple[str, str, str]] = {
     403: ("forbidden", "scope_missing", "This key lacks the scope submit."),
     404: ("not-found", "unknown_build", "There is no build 'bld_0'."),
     409: ("conflict", "idempotency_conflict", "This Idempotency-Key was used for another request."),
+    410: ("gone", "artifact_revoked", "This artifact was revoked on 2026-12-01."),
     412: ("conflict", "precondition_failed", "The blob does not have the ETag you named."),
     413: ("too-large", "too_large", "The body is larger than 1048576 bytes."),
     416: ("invalid-request", "range_not_satisfiable", "The range is outside of the 12 bytes."),

@@ -5,8 +5,9 @@ A key that may ``read`` sees also what is quarantined, to find out why.
 
 from __future__ import annotations
 
+from api.artifact_views import revocation
 from api.auth import Caller
-from enginefarm.errors import Forbidden, NotFound
+from enginefarm.errors import Forbidden, Gone, NotFound
 from enginefarm.state import ArtifactState, Scope
 from storage import artifacts, blobs, catalogue
 from storage.database import Session
@@ -16,14 +17,19 @@ from storage.retention import Rule, setting_of
 _QUARANTINED = "the engines of quarantined artifacts"
 
 
-def artifact_for(session: Session, caller: Caller, digest: str) -> Artifact:
-    """Return an artifact that the caller may have.
+def artifact_for(
+    session: Session, caller: Caller, digest: str, *, only_look: bool = False
+) -> Artifact:
+    """Return an artifact that the caller may have; of a revoked one ``only_look`` is left.
 
     Raises:
         NotFound: the tenant has none of that digest.
+        Gone: it was revoked (code ``artifact_revoked``).
         Forbidden: it is not published and the key only deploys (code ``artifact_not_published``).
     """
     row = artifacts.get(session, caller.tenant_id, digest)
+    if row.state == ArtifactState.REVOKED and not (only_look and caller.may(Scope.READ)):
+        raise _revoked(row)
     if row.state == ArtifactState.PUBLISHED or caller.may(Scope.READ):
         return row
     raise Forbidden(
@@ -42,6 +48,7 @@ def blob_for(session: Session, caller: Caller, digest: str, *, only_headers: boo
     Raises:
         NotFound: the tenant has none of that digest (``unknown_blob``), or no longer
             (``blob_expired``).
+        Gone: only what was revoked has it and the key only deploys (``artifact_revoked``).
         Forbidden: nothing published has it and the key only deploys (``blob_not_published``).
     """
     row = blobs.find(session, caller.tenant_id, digest)
@@ -56,11 +63,25 @@ def blob_for(session: Session, caller: Caller, digest: str, *, only_headers: boo
     known = caller.may(Scope.READ) or (only_headers and caller.may(Scope.SUBMIT))
     if known or artifacts.published_with(session, caller.tenant_id, digest):
         return row
+    revoked = artifacts.revoked_with(session, caller.tenant_id, digest)
+    if revoked is not None:
+        raise _revoked(revoked)
     raise Forbidden(
         "No published artifact has this blob.",
         code="blob_not_published",
         why="A key that only deploys may fetch the files of published artifacts.",
         fix="Use a key that may read, or wait until the artifact is published.",
+    )
+
+
+def _revoked(row: Artifact) -> Gone:
+    told = revocation(row)
+    return Gone(
+        f"The artifact {row.digest} was revoked on {told.revoked_at:%Y-%m-%d}.",
+        code="artifact_revoked",
+        why=f"The reason that was given: {told.reason.rstrip('.')}.",
+        fix="Deploy another artifact of this model, and replace this one wherever it runs.",
+        digest=row.digest,
     )
 
 

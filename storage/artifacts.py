@@ -8,7 +8,7 @@ from sqlalchemy import and_, select
 
 from enginefarm.errors import NotFound
 from enginefarm.state import ArtifactState
-from storage.database import Session
+from storage.database import Session, now
 from storage.models import Artifact, ArtifactFile, Attestation
 
 
@@ -61,6 +61,33 @@ def add(
     )
     session.add(attestation)
     session.flush()
+
+
+def revoke(row: Artifact, reason: str, key_id: str) -> None:
+    """Take an artifact back, for good."""
+    row.state = ArtifactState.REVOKED
+    row.revoked_at, row.revoked_by, row.revoked_reason = now(), key_id, reason
+
+
+def revoked_with(session: Session, tenant_id: str, digest: str) -> Artifact | None:
+    """Return the artifact of the tenant that was revoked last and names these bytes."""
+    return session.scalar(
+        select(Artifact)
+        .join(
+            ArtifactFile,
+            and_(
+                ArtifactFile.tenant_id == Artifact.tenant_id,
+                ArtifactFile.artifact_digest == Artifact.digest,
+            ),
+        )
+        .where(
+            Artifact.tenant_id == tenant_id,
+            Artifact.state == ArtifactState.REVOKED,
+            ArtifactFile.blob_digest == digest,
+        )
+        .order_by(Artifact.revoked_at.desc(), Artifact.digest)
+        .limit(1)
+    )
 
 
 def published_with(session: Session, tenant_id: str, digest: str) -> bool:

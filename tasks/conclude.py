@@ -97,7 +97,7 @@ def _of_its_own_build(leader: Job) -> bool:
 
     Clocks are such; and artifacts, of which others may name another with the same engine.
     """
-    own = {"comparison_revoked", "running_limit", "silent_limit"}
+    own = {"comparison_revoked", "engine_revoked", "running_limit", "silent_limit"}
     return (leader.failure or {}).get("code") in own
 
 

@@ -36,6 +36,7 @@ from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
 from tasks.renewal import renewed
 from tasks.results import begun_with_timings
+from tasks.revoke import taken_back
 from tasks.signed_artifact import SignedArtifact
 from tasks.statement import statement_for
 
@@ -179,14 +180,25 @@ def _keep(farm: Farm, signer: StatementSigner, work: _Work, made: _Made) -> set[
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
-        signer.register(session)
-        became = made.keep(session, signer, job)
+        revoked = taken_back(session, work.stages.get(Stage.COMPILE))
+        if revoked is None:
+            signer.register(session)
+            became = made.keep(session, signer, job)
+        else:
+            became = _refuse(session, job, revoked)
         touched = conclude(session, build, job)
         session.flush()
         reach("publish.written")
     reach("publish.committed")
     _log.info(became, build=build.id, job=job.id, digest=made.digest)
     return touched
+
+
+def _refuse(session: Session, job: Job, error: JobFailed) -> str:
+    failure = error.as_failure().model_dump(mode="json")
+    attempts.end(session, job, job.attempt, JobState.FAILED, failure=failure)
+    move(session, job, JobState.FAILED, failure=failure)
+    return error.code
 
 
 def _is_cancelled(session: Session, build: Build, job: Job) -> bool:

@@ -24,6 +24,7 @@ class Artifact(Base):
     """A manifest by its digest, and whether deployers may have it.
 
     ``search_id``: it is a candidate of that search, which lets out the one that it chooses.
+    ``revoked_by``: the id of the access key with which it was taken back.
     """
 
     __tablename__ = "artifacts"
@@ -51,6 +52,9 @@ class Artifact(Base):
     size: Mapped[int] = mapped_column(BigInteger)
     created_at: Mapped[datetime] = mapped_column(server_default=func.now())
     engine_expired_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    revoked_by: Mapped[str | None]
+    revoked_reason: Mapped[str | None]
 
 
 class ArtifactFile(Base):

@@ -17,6 +17,7 @@ PATHS = {
     "/readyz": {"get"},
     "/v1/artifacts/{digest}": {"get"},
     "/v1/artifacts/{digest}/attestations": {"get"},
+    "/v1/artifacts/{digest}/revoke": {"post"},
     "/v1/artifacts/{digest}/summary": {"get"},
     "/v1/blobs/{digest}": {"get", "head"},
     "/v1/builds": {"get", "post"},

@@ -147,6 +147,12 @@ class NotFound(_PersonError):
     default_code = "not_found"
 
 
+class Gone(_PersonError):
+    """It was here, and was taken back for good."""
+
+    default_code = "artifact_revoked"
+
+
 class Conflict(_PersonError):
     """The request contradicts what is already there."""
 

@@ -13,6 +13,7 @@ from enginefarm.digest import Digest
 from enginefarm.errors import Failure
 from enginefarm.finding import Finding
 from enginefarm.report import BuildReport
+from enginefarm.revocation import RevocationView
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildKind, BuildState, JobState, NodeState
 from enginefarm.step_view import StepView
@@ -279,8 +280,10 @@ class ArtifactView(View):
     )
     kept_back: str | None = Field(
         default=None,
-        description="Why it is quarantined: its verdict, gates that it misses, or its search.",
+        description="Why it is quarantined: its verdict, gates that it misses, or its search; or "
+        "why it was revoked.",
     )
+    revoked: RevocationView | None = None
 
 
 class EventView(View):

@@ -94,9 +94,9 @@ def artifact(
     *,
     state: ArtifactState = ArtifactState.PUBLISHED,
     engine: bytes = b"engine bytes, 0123456789",
+    config: bytes = b"{}",
 ) -> Published:
     """Put an artifact where the publisher puts it."""
-    config = b"{}"
     manifest = _manifest(config, engine)
     build_id, job_id = ids.new_id("bld"), ids.new_id("job")
     with farm.database.transaction() as session:

@@ -47,6 +47,7 @@ PATHS = {
     ("GET", f"/v1/artifacts/{SOME}"): FETCH,
     ("GET", f"/v1/artifacts/{SOME}/summary"): FETCH,
     ("GET", f"/v1/artifacts/{SOME}/attestations"): FETCH,
+    ("POST", f"/v1/artifacts/{SOME}/revoke"): WRITE,
     ("GET", f"/v1/blobs/{SOME}"): FETCH,
     # Who sends files may ask which of them are here.
     ("HEAD", f"/v1/blobs/{SOME}"): FETCH | {Scope.SUBMIT},

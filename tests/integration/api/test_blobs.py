@@ -129,9 +129,13 @@ def test_what_is_not_published_is_not_for_a_key_that_only_deploys(
         seen = reads.get(f"/v1/blobs/{made.engine_digest}?proxy=1")
         summary = reads.get(f"/v1/artifacts/{made.digest}/summary")
 
-    assert (blob.status_code, blob.json()["code"]) == (403, "blob_not_published")
-    assert (manifest.status_code, manifest.json()["code"]) == (403, "artifact_not_published")
-    assert bundles.status_code == 403
+    quarantined = state is ArtifactState.QUARANTINED
+    gone = (410, "artifact_revoked")
+    refused = (403, "blob_not_published") if quarantined else gone
+    assert (blob.status_code, blob.json()["code"]) == refused
+    refused = (403, "artifact_not_published") if quarantined else gone
+    assert (manifest.status_code, manifest.json()["code"]) == refused
+    assert bundles.status_code == refused[0]
     assert seen.content == made.engine
     assert summary.json()["state"] == state
 

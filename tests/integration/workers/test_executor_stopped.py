@@ -14,7 +14,7 @@ import pytest
 from enginefarm.state import Stage
 from tests.integration.workers.attempts import Backends, empty, recipe
 from tests.integration.workers.served import Served, model_bytes
-from workers import executor, sandbox
+from workers import executor, handing, sandbox
 from workers.executor import Workshop
 
 

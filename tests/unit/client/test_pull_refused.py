@@ -104,6 +104,9 @@ def test_what_is_kept_back_says_why(fetch: Fetch, loopback: LoopbackFarm, releas
     with pytest.raises(VerificationFailed) as caught:
         fetch(_quarantine(loopback, release))
     assert caught.value.why == "It is kept back: slower than its twin."
+    with pytest.raises(VerificationFailed) as caught:
+        fetch(_revoke(loopback, release))
+    assert "revoked on 2026-12-01: calibrated on the wrong data" in caught.value.why
 
 
 @pytest.mark.parametrize("spoil", [_serve_wrong_bytes, _serve_longer])

@@ -14,7 +14,8 @@ from tasks.comparing.facts import ComparedFacts, check_compared
 from tests.contract.backends import made
 from tests.unit.workers.gpu.made import gpu, port
 from tests.unit.workers.measurement.test_timing import Sink
-from workers.backends.onnxruntime import OnnxRuntime, SessionRunner, open_backend
+from workers.backends.onnxruntime import OnnxRuntime, open_backend
+from workers.backends.ort_session import SessionRunner
 from workers.childjob import ChildInput, ChildJob
 from workers.comparing import compare_engines
 from workers.gpu.exclusive import Onlookers

@@ -11,17 +11,19 @@ import typer
 from pydantic import JsonValue
 
 from enginefarm.cli.arguments import digest as read_digest
+from enginefarm.cli.arguments import refusal
 from enginefarm.cli.display import bytes_progress
 from enginefarm.cli.figures import size
-from enginefarm.cli.output import Json, print_json, remark, say, stderr
+from enginefarm.cli.output import Json, clean, print_json, remark, say, stderr
 from enginefarm.cli.session import connect, settings_of, told_if_interrupted
 from enginefarm.client import FarmClient
 from enginefarm.digest import hex_of
 from enginefarm.errors import VerificationFailed
-from enginefarm.install import BlobCache, Installed, triton, verify_folder
+from enginefarm.install import BlobCache, Installed, require_published, triton, verify_folder
 from enginefarm.install import pull as install
 from enginefarm.install.host import Fit, Host, fit_of, look_at_host, require_fit
 from enginefarm.manifest import EngineConfig
+from enginefarm.revocation import LONGEST_REASON
 from enginefarm.runtime_cache import Place, none_of_use
 from enginefarm.trust import read_trust
 
@@ -155,13 +157,44 @@ def verify(
     allow_extra: Annotated[
         bool, typer.Option("--allow-extra", help="Other files may stand beside it.")
     ] = False,
+    online: Annotated[
+        bool,
+        typer.Option("--online", help="Also ask the farm whether it was revoked since."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Tell, offline, whether a folder is what was signed."""
     keys = read_trust(settings_of(ctx).require_trust(trust)).keys
     wanted = None if digest is None else read_digest(digest)
     installed = verify_folder(folder, keys, digest=wanted, allow_extra=allow_extra)
+    if online:
+        with connect(ctx) as farm:
+            require_published(farm.artifacts, installed.artifact.digest)
     _print(installed, as_json=as_json)
+
+
+def revoke(
+    ctx: typer.Context,
+    digest: Annotated[str, typer.Argument(metavar="DIGEST", help="The artifact's digest.")],
+    *,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why; told to everybody who asks for it.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Take an artifact back for good: nobody is given it any more."""
+    why = reason.strip()
+    if not 0 < len(why) <= LONGEST_REASON:
+        raise refusal("--reason", why, f"'calibrated on the wrong data', up to {LONGEST_REASON}")
+    with connect(ctx) as farm:
+        told = farm.artifacts.revoke(read_digest(digest), why)
+    if as_json:
+        print_json(told)
+        return
+    say(f"{told.digest} revoked: {clean(told.reason)}")
+    if told.reason != why:
+        remark(f"it was revoked before, on {told.revoked_at:%Y-%m-%d}; that reason stays")
+    remark("what is installed already stays installed; see it with: enginefarm verify --online")
 
 
 def _print(installed: Installed, fit: Fit | None = None, *, as_json: bool) -> None:

@@ -32,6 +32,7 @@ class ExitCode(IntEnum):
     THIS_MACHINE = 13
     NOT_SET_UP = 14
     WORSE = 15
+    REVOKED = 16
     INTERRUPTED = 130
 
 
@@ -54,6 +55,7 @@ MEANING: dict[ExitCode, str] = {
     ExitCode.NOT_SET_UP: "No farm is known here, or the client's settings file cannot be used.",
     ExitCode.WORSE: "With diff --fail-if-worse or compare --fail-if-slower: the second artifact is "
     "worse than the first, or it cannot be told.",
+    ExitCode.REVOKED: "The artifact was revoked: it may be installed and run nowhere any more.",
     ExitCode.INTERRUPTED: "Ctrl-C. A build that was watched goes on.",
 }
 """One line for each; the page docs/use/exit-codes.md says the same, which a test proves."""
@@ -70,6 +72,8 @@ _BY_CODE = {
     # Nothing was asked of anybody: repeating the command does not help.
     "client_settings_invalid": ExitCode.NOT_SET_UP,
     "farm_address_missing": ExitCode.NOT_SET_UP,
+    # What was signed is as it was, and its owner has taken it back.
+    "artifact_revoked": ExitCode.REVOKED,
     # Whoever answers is not the farm.
     "unavailable": ExitCode.FARM_UNAVAILABLE,
     "unexpected_answer": ExitCode.FARM_UNAVAILABLE,
@@ -93,6 +97,7 @@ BY_FAMILY: dict[type[FarmError], ExitCode] = {
     errors.Unauthenticated: ExitCode.NOT_ALLOWED,
     errors.Forbidden: ExitCode.NOT_ALLOWED,
     errors.NotFound: ExitCode.NOT_FOUND,
+    errors.Gone: ExitCode.REVOKED,
     errors.Conflict: ExitCode.CONFLICT,
     errors.LeaseLost: ExitCode.UNEXPECTED,
     errors.JobFailed: ExitCode.BUILD_FAILED,

@@ -77,7 +77,11 @@ def report(
 def _remark_kept(artifact: ArtifactView) -> None:
     # The report is signed before it is known which candidate its search chooses.
     if artifact.kept_back is not None:
-        remark(f"kept back: {artifact.kept_back}")
+        remark(f"{_back(artifact)}: {artifact.kept_back}")
+
+
+def _back(artifact: ArtifactView) -> str:
+    return "kept back" if artifact.revoked is None else "taken back"
 
 
 def reported(ctx: typer.Context, digest: str) -> tuple[ArtifactView, BuildReport]:
@@ -102,7 +106,7 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"artifact  {artifact.digest}"
     yield f"state     {artifact.state}"
     if artifact.kept_back is not None:
-        yield f"kept back {artifact.kept_back}"
+        yield f"{_back(artifact):9} {artifact.kept_back}"
     yield f"target    {told.target}, {told.target.backend} {told.backend_version}"
     yield f"model     {artifact.model_name} {artifact.model}"
     yield f"build     {artifact.build}"

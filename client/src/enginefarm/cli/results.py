@@ -18,7 +18,7 @@ from enginefarm.cli.layer_lines import costliest
 from enginefarm.cli.output import clean
 from enginefarm.cli.precision_lines import precision_warnings, verdict_line
 from enginefarm.client import FarmClient
-from enginefarm.errors import Failure, Forbidden
+from enginefarm.errors import Failure, Forbidden, Gone
 from enginefarm.finding import Severity
 from enginefarm.repairs import Exactness
 from enginefarm.report import AccuracyReport, BuildReport, GateVerdict, LatencyReport
@@ -76,7 +76,8 @@ def result_lines(farm: FarmClient, build: BuildView) -> list[str]:
             lines.append(f"{target.target}: enginefarm pull {target.artifact}")
         elif target.artifact_state is ArtifactState.QUARANTINED and target.failure is None:
             lines.append(f"{target.target}: enginefarm report {target.artifact}")
-    if not artifacts and any(target.artifact for target in build.targets):
+    shown = (row for row in build.targets if row.artifact_state is not ArtifactState.REVOKED)
+    if not artifacts and any(target.artifact for target in shown):
         lines.append("The numbers need a key with the scope read or deploy.")
     return lines
 
@@ -100,14 +101,15 @@ def _left(build: BuildView, target: TargetView) -> list[str]:
 
 def _artifacts(farm: FarmClient, build: BuildView) -> dict[str, ArtifactView]:
     """Return what the farm tells of each artifact; a key that only submits is told nothing."""
-    try:
-        return {
-            target.artifact: farm.artifacts.get(target.artifact)
-            for target in build.targets
-            if target.artifact is not None
-        }
-    except Forbidden:
-        return {}
+    found: dict[str, ArtifactView] = {}
+    for digest in (target.artifact for target in build.targets if target.artifact is not None):
+        try:
+            found[digest] = farm.artifacts.get(digest)
+        except Gone:
+            continue  # it was revoked, and the key may not look at it; the target says so
+        except Forbidden:
+            return {}
+    return found
 
 
 def _kept(artifact: ArtifactView) -> Iterator[str]:
@@ -115,7 +117,8 @@ def _kept(artifact: ArtifactView) -> Iterator[str]:
     if artifact.lost:
         yield f"the bucket has lost {', '.join(artifact.lost)}"
     if artifact.kept_back is not None:
-        yield f"kept back: {artifact.kept_back}"
+        back = "" if artifact.state is ArtifactState.REVOKED else "kept back: "
+        yield f"{back}{artifact.kept_back}"
     if artifact.engine_expired_at is not None:
         yield f"its engine was removed on {artifact.engine_expired_at:%Y-%m-%d} by the farm's rule"
 

@@ -17,6 +17,7 @@ from enginefarm.digest import require_digest
 from enginefarm.errors import FarmError, VerificationFailed
 from enginefarm.install.source import BlobPart
 from enginefarm.manifest import MAX_MANIFEST_BYTES
+from enginefarm.revocation import RevocationView
 from enginefarm.state import ArtifactState
 from enginefarm.views import ArtifactView
 
@@ -40,8 +41,14 @@ class Artifacts:
         return self.get(digest).state
 
     def kept_back(self, digest: str) -> str | None:
-        """Return why the artifact is quarantined, in the farm's words."""
+        """Return why deployers may not have the artifact, in the farm's words."""
         return self.get(digest).kept_back
+
+    def revoke(self, digest: str, reason: str) -> RevocationView:
+        """Take the artifact back, for good; one that was revoked before stays as it is."""
+        path = f"/v1/artifacts/{require_digest(digest)}/revoke"
+        answer = self._transport.request("POST", path, json={"reason": reason})
+        return self._transport.read(answer, RevocationView)
 
     def manifest(self, digest: str) -> bytes:
         """Return the manifest's bytes, whatever they are."""

@@ -20,6 +20,7 @@ _BY_STATUS: dict[int, type[FarmError]] = {
     403: errors.Forbidden,
     404: errors.NotFound,
     409: errors.Conflict,
+    410: errors.Gone,
     413: errors.TooLarge,
     422: errors.InvalidRequest,
     502: errors.Unavailable,

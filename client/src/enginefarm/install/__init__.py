@@ -7,7 +7,16 @@ folder still is what was signed. Whatever is refused leaves what was there befor
 
 from enginefarm.install.cache import BlobCache, Told
 from enginefarm.install.folder import Installed, verify_folder
-from enginefarm.install.pull import pull
+from enginefarm.install.pull import pull, require_published
 from enginefarm.install.source import ArtifactSource, BlobPart
 
-__all__ = ["ArtifactSource", "BlobCache", "BlobPart", "Installed", "Told", "pull", "verify_folder"]
+__all__ = [
+    "ArtifactSource",
+    "BlobCache",
+    "BlobPart",
+    "Installed",
+    "Told",
+    "pull",
+    "require_published",
+    "verify_folder",
+]

@@ -79,8 +79,8 @@ def pull(  # noqa: PLR0913 - one parameter for each thing that it needs
 
     Raises:
         VerificationFailed: something is not what was signed; ``folder`` is as it was before.
-        Conflict: ``folder`` holds something else than an artifact
-            (code ``destination_not_an_install``).
+        Gone: it was revoked, and the key may only deploy (code ``artifact_revoked``).
+        Conflict: ``folder`` holds something else (code ``destination_not_an_install``).
     """
     require_digest(digest)
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - resolve() would follow a link
@@ -105,7 +105,7 @@ def pull(  # noqa: PLR0913 - one parameter for each thing that it needs
 def _verified(
     source: ArtifactSource, digest: str, keys: Sequence[TrustKey], at: datetime | None
 ) -> VerifiedArtifact:
-    _require_published(source, digest)
+    require_published(source, digest)
     found, bundles = source.manifest(digest), source.attestations(digest)
     artifact = verify_artifact(found, digest, bundles, keys, at=at)
     require_free_names(artifact.manifest)
@@ -169,16 +169,22 @@ def _foreign(folder: Path) -> list[str]:
     return sorted(names)
 
 
-def _require_published(source: ArtifactSource, digest: str) -> None:
+def require_published(source: ArtifactSource, digest: str) -> None:
+    """Refuse an artifact that its farm does not let out, or has taken back.
+
+    Raises:
+        VerificationFailed: ``artifact_quarantined``, ``artifact_revoked``.
+        Gone: ``artifact_revoked``, if the key may not look at it any more.
+    """
     state = source.state(digest)
     if state is ArtifactState.PUBLISHED:
         return
+    kept = source.kept_back(digest) or "the farm does not say why"
+    back = "The farm has taken it back" if state is ArtifactState.REVOKED else "It is kept back"
     raise VerificationFailed(
         f"{digest} is {state}.",
         code=f"artifact_{state}",
-        why="The farm has taken it back."
-        if state is ArtifactState.REVOKED
-        else f"It is kept back: {source.kept_back(digest) or 'the farm does not say why'}.",
+        why=f"{back}: {kept.rstrip('.')}.",
         fix=f"See more with: enginefarm report {digest}; deploy another artifact of this model.",
     )
 

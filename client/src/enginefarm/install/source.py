@@ -26,7 +26,7 @@ class ArtifactSource(Protocol):
         ...
 
     def kept_back(self, digest: str) -> str | None:
-        """Return why the artifact is quarantined, if it is and this is known."""
+        """Return why it is quarantined or was revoked, if it is so and this is known."""
         ...
 
     def manifest(self, digest: str) -> bytes:

@@ -191,6 +191,12 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
 
+KEPT_BACK = {
+    "quarantined": "slower than its twin",
+    "revoked": "revoked on 2026-12-01: calibrated on the wrong data",
+}
+
+
 def summary_of(digest: str, release: Release) -> dict[str, Any]:
     """Return what the farm tells of an artifact."""
     return {
@@ -203,6 +209,6 @@ def summary_of(digest: str, release: Release) -> dict[str, Any]:
         "size": sum(map(len, release.files.values())),
         "files": [],
         "report": None,
-        "kept_back": "slower than its twin" if release.state == "quarantined" else None,
+        "kept_back": KEPT_BACK.get(release.state),
         "created_at": "2026-11-30T12:00:00Z",
     }
