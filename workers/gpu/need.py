@@ -118,16 +118,6 @@ def on_sku(target: Target, sku: str | None) -> Target:
     return target if sku is None else target.model_copy(update={"sku": sku})
 
 
-def _all_out(gpus: Sequence[Device], faults: Mapping[str, str]) -> JobFailed:
-    return JobFailed(
-        "No GPU of this node may be used now.",
-        blame=Blame.NODE,
-        code=DEVICE_BUSY,
-        why=f"{'; '.join(f'{row.uuid}: {faults[str(row.uuid)]}' for row in gpus)}.",
-        fix="Nothing: the job is tried again by itself.",
-    )
-
-
 def _no_such_gpu(target: Target, sku: str, gpus: Sequence[Device]) -> JobFailed:
     return JobFailed(
         f"This node has no GPU {sku} to measure on.",
