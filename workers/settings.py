@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -194,8 +195,13 @@ def tool_environment(folder: Path) -> dict[str, str]:
 
 def show_gpu(uuid: str | None) -> None:
     """Let what this process loads from now on see one GPU alone, or none."""
+    show_gpus([] if uuid is None else [uuid])
+
+
+def show_gpus(uuids: Sequence[str]) -> None:
+    """Let what this process loads from now on see these GPUs alone."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ["CUDA_VISIBLE_DEVICES"] = uuid or ""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
 
 
 def gpus_hidden() -> bool:
