@@ -26,6 +26,7 @@ EVENTS = {
     "loop_trouble",
     "node_out_of_service",
     "node_silent",
+    "plugin_absent",
     "publish_postponed",
     "retention_failed",
     "retention_rule_failed",
@@ -76,7 +77,8 @@ def test_every_code_that_a_page_names_is_there(page: Path) -> None:
 
 def test_every_log_event_that_is_named_is_logged() -> None:
     sources = chain.from_iterable(
-        (ROOT / room).rglob("*.py") for room in ("tasks", "intake", "client/src/enginefarm")
+        (ROOT / room).rglob("*.py")
+        for room in ("tasks", "intake", "workers", "client/src/enginefarm")
     )
     text = "\n".join(path.read_text("utf-8") for path in sources)
 

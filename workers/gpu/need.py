@@ -75,20 +75,24 @@ def need_of(
     if not well and stage is not Stage.BENCHMARK and target.backend not in SKU_BACKENDS:
         return DeviceNeed()  # it is built ahead of time, and as well without a GPU
     if fitting and not well:
-        told = "; ".join(f"{row.uuid}: {rules.faults[str(row.uuid)]}" for row in fitting)
-        raise JobFailed(
-            "No GPU of this node may be used now.",
-            blame=Blame.NODE,
-            code=DEVICE_BUSY,
-            why=f"{told}.",
-            fix="Nothing: the job is tried again by itself.",
-        )
+        raise _all_out(fitting, rules.faults)
     return DeviceNeed(
         devices=well,
         shared=rules.share and stage is not Stage.BENCHMARK,
         lock_folder=rules.lock_folder,
         wait_s=rules.wait_s,
         times=rules.times,
+    )
+
+
+def _all_out(fitting: Sequence[Device], faults: Mapping[str, str]) -> JobFailed:
+    told = "; ".join(f"{row.uuid}: {faults[str(row.uuid)]}" for row in fitting)
+    return JobFailed(
+        "No GPU of this node may be used now.",
+        blame=Blame.NODE,
+        code=DEVICE_BUSY,
+        why=f"{told}.",
+        fix="Nothing: the job is tried again by itself.",
     )
 
 
