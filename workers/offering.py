@@ -73,6 +73,8 @@ def offer(road: Road, held: TimingOffer, left: ChildTiming, *, began_with_it: bo
     path = left.path
     if path is None or held.reuse is TimingReuse.REQUIRED:
         return "nothing was timed"
+    if left.kept_back is not None:
+        return f"not offered: {left.kept_back}"
     for number in range(TRIES):
         newest = state.newest
         if newest is not None and newest.digest != whole:

@@ -16,11 +16,11 @@ from enginefarm.compile_options import TimingReuse
 from enginefarm.errors import JobFailed
 from enginefarm.finding import Finding, Severity
 from enginefarm.manifest import CHECK_TYPE, ENGINE_TYPES, LAYERS_TYPE, RUNTIME_CACHE_TYPE
-from enginefarm.report import CompileReport, TimingsReport
+from enginefarm.report import CompileReport
 from enginefarm.runtime_cache import file_name
 from enginefarm.spec import CompileOptions, Profile
 from enginefarm.state import PRECISION_STAGES, Blame, Stage
-from workers import benchmark, comparing, timing
+from workers import benchmark, comparing, timed, timing
 from workers.alone import ALONE_FILE
 from workers.backends.base import (
     Backend,
@@ -61,7 +61,7 @@ def _run(job: ChildJob, sink: ProgressSink, device: Taken | None) -> ChildResult
     stages: dict[Stage, Callable[[ChildJob, Backend, ProgressSink], ChildResult]] = {
         Stage.REPAIR: repair_model,
         Stage.CHECK: check,
-        Stage.COMPILE: compile_model,
+        Stage.COMPILE: partial(compile_model, device=device),
         Stage.BENCHMARK: partial(benchmark_engine, device=device),
     }
     if job.stage not in stages:
@@ -177,10 +177,13 @@ def _refusal(job: ChildJob, errors: list[Finding], rows: list[Any]) -> JobFailed
     )
 
 
-def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildResult:
+def compile_model(
+    job: ChildJob, backend: Backend, sink: ProgressSink, device: Taken | None = None
+) -> ChildResult:
     """Build the engine and say what it took."""
     began = time.monotonic()
     compiled = backend.compile(source_of(job), job.out, sink)
+    left = timed.alone(job, compiled.timing, device)
     report = CompileReport(
         seconds=time.monotonic() - began,
         engine_bytes=compiled.path.stat().st_size,
@@ -188,7 +191,7 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
         warnings=compiled.warnings,
         device_memory_bytes=compiled.device_memory_bytes,
         inspection_reason=compiled.inspection_reason,
-        timings=_timings(job, compiled),
+        timings=timed.told(job, left),
     )
     engine = ChildOutput(
         role="engine",
@@ -199,15 +202,7 @@ def compile_model(job: ChildJob, backend: Backend, sink: ProgressSink) -> ChildR
     outputs = [engine, *_layers(compiled)]
     facts = {"compile": report.model_dump(mode="json"), "versions": versions(backend)}
     plain: dict[str, Any] = TypeAdapter(dict[str, Any]).validate_python(facts)
-    return ChildResult(outputs=outputs, facts=plain, timing=compiled.timing)
-
-
-def _timings(job: ChildJob, compiled: Compiled) -> TimingsReport | None:
-    left = compiled.timing
-    if left is None:
-        return None
-    begun = job.one(timing.ROLE) is not None and left.refused is None
-    return TimingsReport(begun_with=begun, hits=left.hits, refused=left.refused)
+    return ChildResult(outputs=outputs, facts=plain, timing=left)
 
 
 def merge_timings(job: ChildJob, backend: Backend) -> ChildResult:

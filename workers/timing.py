@@ -32,7 +32,8 @@ class ChildTiming(BaseModel):
     """What a build, or a merge, leaves: its cache, and what the runtime said of it.
 
     ``refused``: why the snapshot that it was given was not taken. ``hits``: entries that served it,
-    by the runtime's own log; absent where that says nothing.
+    by the runtime's own log; absent where that says nothing. ``kept_back``: why what it has timed
+    is for nobody else.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,6 +42,7 @@ class ChildTiming(BaseModel):
     entries: int = 0
     hits: int | None = None
     refused: str | None = None
+    kept_back: str | None = None
 
 
 def merge_files(caches: TimingCaches, mine: Path, theirs: Path, folder: Path) -> ChildTiming:

@@ -23,6 +23,7 @@ import httpx
 import pytest
 
 from localfarm.models import shipped
+from tests.contract.backends import custom_operators
 
 if TYPE_CHECKING:
     from tests.e2e.parts import Parts
@@ -50,6 +51,8 @@ class RunningFarm:
     key: str
     trust: Path
     process: subprocess.Popen[bytes]
+    plugins: Path | None = None
+    """The folder of its node's plugin libraries, if it was given one."""
 
     def http(self) -> httpx.Client:
         """Return a client that speaks to the farm as the farm's own user does."""
@@ -119,7 +122,10 @@ def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFa
 
     A farm that stands idle costs the tests after it more than starting another.
     """
-    with started_farm(tmp_path_factory.mktemp("farm")) as running:
+    folder = tmp_path_factory.mktemp("farm")
+    plugins = custom_operators.laid(folder)
+    with started_farm(folder, ENGINEFARM_LOCAL_PLUGINS=str(plugins)) as running:
+        running.plugins = plugins
         yield running
 
 

@@ -1,4 +1,8 @@
-"""A speech model that branches, built for three targets by the whole farm: its rate is fixed."""
+"""Models that need more than a build of them, by the whole farm: a repair, or code of their own.
+
+A speech model that branches is built for three targets with its rate fixed; a model with an
+operator that no runtime has, by the plugin that the farm's node was given.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from typing import Any
 import pytest
 
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.digest import digest_of_file
 from localfarm.models import shipped
+from tests.contract.backends import custom_operators, made
 from tests.e2e.conftest import RunningFarm
 
 pytestmark = pytest.mark.e2e
@@ -125,3 +131,26 @@ def test_a_build_that_wants_no_repair_is_refused_by_the_compiler(
     words = ("submit", model, "-t", TARGETS[1], *WORDS, "--option", "repair.mode=none", "--watch")
     done = running_farm.cli(*words, "--synthetic", "sr=16000")
     assert done.returncode == ExitCode.BUILD_FAILED, done.stdout + done.stderr
+
+
+def test_a_model_with_an_operator_of_a_plugin_is_built_measured_signed_and_run(
+    running_farm: RunningFarm, tmp_path: Path
+) -> None:
+    assert running_farm.plugins is not None
+    library = running_farm.plugins / "onnxruntime" / "custom.so"
+    assert "custom.so" in running_farm.cli("plugins").stdout
+    model = made.save(tmp_path / "model", custom_operators.inverse())
+    submit = ("submit", str(model), "-t", TARGETS[0], *WORDS[2:], "--gate", "cosine>=0.999")
+    named = ("--option", f"plugins.onnxruntime={library}")
+    refused = running_farm.cli(*submit, "--watch")
+    assert "Inverse" in refused.stdout + refused.stderr
+    done = running_farm.cli(*submit, *named, "--watch", "--json")
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    view = json.loads(done.stdout.splitlines()[-1])["data"]
+    assert [row["artifact_state"] for row in view["targets"]] == ["published"]
+    assert running_farm.report(view, TARGETS[0])["accuracy"]["outputs"][0]["cosine"] > 0.999
+    folder = tmp_path / "engine"
+    pulled = running_farm.cli("pull", view["targets"][0]["artifact"], str(folder))
+    assert digest_of_file(library) in pulled.stdout + pulled.stderr
+    ran = running_farm.cli("run", str(folder), "--plugin", str(library), "--json")
+    assert ran.returncode == ExitCode.OK, ran.stderr

@@ -91,6 +91,20 @@ def look(port: Nvml | None, uuid: str, need: DeviceNeed) -> Taken:
     return Taken(port, gpu, onlookers, need.times)
 
 
+def disturbed(device: Taken, *, shared: bool) -> str | None:
+    """Look once more at who is on a device, and say who else may have been there meanwhile."""
+    if shared:
+        return "other jobs may have the GPU at the same time"
+    try:
+        used = device.nvml.reading(device.gpu.uuid).used_bytes
+        now = device.nvml.processes(device.gpu.uuid)
+        # Who was there first has disturbed it, also if he has gone since.
+        device.onlookers.look_during([*device.onlookers.before, *now], used)
+    except DeviceLost as error:
+        return f"the GPU does not answer: {error}"
+    return "; ".join(device.onlookers.strangers) or None
+
+
 def _see(port: Nvml, uuid: str, onlookers: Onlookers) -> None:
     """See who is there, once those who are just leaving have had a moment to go."""
     deadline = time.monotonic() + SETTLE_S

@@ -97,7 +97,9 @@ def _look_in(backend: str, files: list[Path], found: Looked) -> None:
 
 def _library(backend: str, path: Path) -> Library:
     if plain_name(path.name) != path.name:
-        raise _Refused("its name has other characters than letters, digits and ._+-")
+        raise _Refused(
+            "its name has more than 128 characters, or others than letters, digits, ._+-"
+        )
     if path.suffix != SUFFIX:
         raise _Refused(f"its name does not end in {SUFFIX}")
     if path.is_symlink():

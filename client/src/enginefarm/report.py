@@ -127,10 +127,18 @@ class TimingsReport(_Data):
         default=None, description="Timings that came from there, by the runtime's own log."
     )
     refused: str | None = Field(default=None, description="Why the runtime did not take it.")
+    kept_back: str | None = Field(
+        default=None, description="Why what it has timed itself is not kept for others."
+    )
 
     @property
     def said(self) -> str:
         """The same in words."""
+        back = "" if self.kept_back is None else f"; its own are not kept: {self.kept_back}"
+        return self._begun + back
+
+    @property
+    def _begun(self) -> str:
         if self.refused is not None:
             return f"all made anew, earlier ones were refused: {self.refused}"
         if not self.begun_with:

@@ -33,6 +33,7 @@ OPTIONS = {
     "streams": [1, 2],
 }
 PROFILES = [{"x": ShapeRange(min=[1, 4], opt=[4, 4], max=[8, 4])}]
+FULL = "IExecutionContext::enqueueV3: Error Code 1: Cuda Runtime (out of memory)"
 pytestmark = pytest.mark.parametrize("runtime", [HERE[-2], RTX] if RTX in HERE else [HERE[-1]])
 
 
@@ -71,11 +72,15 @@ def test_it_has_the_devices_times_streams_and_accuracy(tmp_path: Path, runtime: 
     assert behind.library.held == {}
 
 
+@pytest.mark.parametrize("whose", ["driver", "runtime"])
 def test_a_device_that_is_full_is_the_nodes_fault_and_not_the_engines(
-    tmp_path: Path, runtime: str
+    tmp_path: Path, runtime: str, whose: str
 ) -> None:
     behind = Behind(runtime)
-    behind.library.capacity = 0
+    if whose == "driver":
+        behind.library.capacity = 0
+    else:
+        behind.does(IExecutionContext__execute_async_v3=lambda *_: behind.say(FULL))
     with pytest.raises(JobFailed) as refused:
         benchmark.run(request(behind, tmp_path), behind.backend, Sink(), lambda: 1)
     assert (refused.value.code, refused.value.blame) == ("out_of_memory", Blame.NODE)

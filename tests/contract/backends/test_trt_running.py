@@ -72,8 +72,24 @@ def test_outputs_on_the_host_and_of_sizes_that_only_a_run_tells_are_there(
     (_, _, none) = runner.run({"x": np.zeros((4, 4), "float32")})
     assert none is not None
     assert none.shape == (0,)
+    for positive in (1, 16, 3):  # as many times as there must be more room
+        fed = np.repeat([1.0, -1.0], [positive, 16 - positive]).astype("float32").reshape(4, 4)
+        (_, _, z) = runner.run({"x": fed})
+        assert np.array_equal(z, np.ones(positive))  # type: ignore[arg-type]
+        assert behind.library.held == {"device": 3}
     del runner
     assert gone(behind) == {}
+
+
+def test_a_size_that_the_runtime_does_not_tell_is_not_that_of_the_run_before(
+    tmp_path: Path, runtime: str
+) -> None:
+    behind = Behind(runtime, outputs="yz")
+    runner = behind.load(tmp_path)
+    runner.run({"x": x(4)})
+    behind.does(IExecutionContext__execute_async_v3=lambda *_: True)
+    with pytest.raises(JobFailed, match="does not tell the size of z"):
+        runner.run({"x": x(4)})
 
 
 def test_there_may_be_no_room_for_an_output_that_grows(tmp_path: Path, runtime: str) -> None:
@@ -199,6 +215,20 @@ def test_each_stream_has_a_context_memory_and_answers_of_its_own(
     assert len({stream for _, stream in behind.ran_on}) == 2
     bound.clear()
     assert gone(behind) == {}
+
+
+def test_what_nobody_has_any_more_is_given_back_whichever_thread_was_the_last(
+    tmp_path: Path, runtime: str
+) -> None:
+    behind = Behind(runtime)
+    runner = behind.load(tmp_path)
+    feeds = {"x": x(4)}
+    every: list[list[object]] = [[runner.bound(feeds)], [runner.on_device(feeds, cuda_graph=True)]]
+    for last in every:
+        thread = threading.Thread(target=last.clear)
+        thread.start()
+        thread.join()
+    assert behind.library.held == {}
 
 
 def test_a_sweep_runs_them_and_tells_from_which_number_on_it_does_not(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.contract.cuda.library import Library
@@ -12,8 +14,10 @@ from workers.backends.device_port import NotOnDevice
 
 class TestStandIn(CudaDriverSuite):
     @pytest.fixture
-    def library(self) -> Library:
-        return Library()
+    def library(self) -> Iterator[Library]:
+        library = Library()
+        yield library
+        assert library.held == {}
 
     @pytest.fixture
     def open_driver(self, library: Library) -> Open:

@@ -64,14 +64,19 @@ def test_a_bare_body_and_a_form_of_the_same_bytes_are_one_model(api: Served) -> 
 
 
 def test_external_data_is_part_of_the_model(api: Served) -> None:
-    files = [part("big.onnx", with_external("weights.bin")), part("weights.bin", b"\0" * 16)]
+    graph = part("big.onnx", with_external("weights.bin"))
+    files = [graph, part("weights.bin", b"\0" * 16)]
 
     with api.client(Scope.SUBMIT) as client:
         answer = client.post("/v1/models", files=files)
+        trained = client.post("/v1/models", files=[graph, part("weights.bin", b"\1" * 16)])
 
     assert answer.status_code == 201, answer.text
     assert [file["name"] for file in answer.json()["files"]] == ["model.onnx", "weights.bin"]
-    assert api.rows("blobs") == {"blobs": 2}
+    # The graph is the same to the byte, and with other weights it is another model.
+    assert trained.status_code == 201, trained.text
+    assert trained.json()["digest"] != answer.json()["digest"]
+    assert api.rows("models", "blobs") == {"models": 2, "blobs": 3}
 
 
 def test_the_digest_sent_along_is_checked_in_every_form(api: Served) -> None:

@@ -170,6 +170,17 @@ def test_a_node_of_the_version_before_is_not_given_one(
     assert scene.job(waits, Stage.BENCHMARK).state is JobState.QUEUED
 
 
+def test_what_must_be_known_to_open_an_engine_goes_with_it(
+    scene: Scene, node: FakeNode, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = scene.job(asked(scene, *pair), Stage.BENCHMARK).recipe or {}
+    assert all("built_with" not in row for row in plain["compare"].values())
+    built = {"version_compatible": True}
+    monkeypatch.setattr("tasks.comparing.subjects.opened_by", lambda _backend, _options: built)
+    recipe = scene.job(asked(scene, *pair, again=True), Stage.BENCHMARK).recipe or {}
+    assert [row["built_with"] for row in recipe["compare"].values()] == [built, built]
+
+
 def test_facts_that_no_verdict_can_be_based_on_are_the_nodes_fault(
     scene: Scene, node: FakeNode, pair: tuple[str, str]
 ) -> None:

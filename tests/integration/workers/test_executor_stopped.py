@@ -14,7 +14,7 @@ import pytest
 from enginefarm.state import Stage
 from tests.integration.workers.attempts import Backends, empty, recipe
 from tests.integration.workers.served import Served, model_bytes
-from workers import executor, sandbox
+from workers import executor, handing, sandbox
 from workers.executor import Workshop
 
 
@@ -187,7 +187,7 @@ def test_a_disk_that_takes_no_more_ends_the_attempt_with_its_reason(
     def full(*_: object) -> None:
         raise OSError(number, "no")
 
-    monkeypatch.setattr(executor, "write_document", full)
+    monkeypatch.setattr(handing, "write_document", full)
     served.assign(Stage.CHECK, "onnxruntime@cpu", recipe(backends), [])
     assert executor.attempt(workshop, "job_1", 1) == "failed"
     failure = served.finish["failure"]

@@ -50,7 +50,7 @@ def recipe(backends: Backends, shop: Workshop, **more: Any) -> dict[str, Any]:  
     return {"backend_version": version, "profiles": [], "plugins": named, **more}
 
 
-def test_a_model_with_an_operator_of_a_plugin_is_built_and_measured_against_its_original(
+def test_a_model_with_an_operator_of_a_plugin_is_built_with_a_copy_that_is_not_kept(
     served: Served, shop: Workshop, backends: Backends, tmp_path: Path
 ) -> None:
     path = made.save(tmp_path / "model", custom.inverse())
@@ -58,15 +58,6 @@ def test_a_model_with_an_operator_of_a_plugin_is_built_and_measured_against_its_
     served.assign(Stage.COMPILE, "onnxruntime@cpu", recipe(backends, shop), [model])
     assert executor.attempt(shop, "job_1", 1) == "succeeded", served.finish["failure"]
     assert "plugins loaded: onnxruntime: custom.so" in served.log
-    made_engine = served.blobs[served.finish["outputs"][0]["digest"]]
-    engine = served.put(made_engine, "engine", "model.onnx")
-    served.heard.clear()
-    quick = {"max_duration_ms": 300, "min_duration_ms": 50, "warmup_ms": 10}
-    benchmark = recipe(backends, shop, options=quick)
-    served.assign(Stage.BENCHMARK, "onnxruntime@cpu", benchmark, [model, engine])
-    assert executor.attempt(shop, "job_1", 1) == "succeeded", served.finish["failure"]
-    (output,) = served.finish["facts"]["accuracy"]["outputs"]
-    assert output["max_abs_error"] < 1e-5
     assert empty(shop.scratch)
 
 

@@ -12,7 +12,7 @@ from enginefarm.cli.trtexec_refused import REFUSED
 from enginefarm.compile_options import CompileOptions
 from enginefarm.digest import digest_of
 from enginefarm.errors import InvalidRequest
-from enginefarm.spec import BuildSpec
+from enginefarm.spec import BenchmarkOptions, BuildSpec
 
 SHAPES = "--minShapes=x:1x16 --optShapes=x:4x16 --maxShapes=x:8x16"
 X = {"min": [1, 16], "opt": [4, 16], "max": [8, 16]}
@@ -50,7 +50,7 @@ FLAGS: list[tuple[str, dict[str, Any]]] = [
     ("--runtimePlatform=SameAsBuild", {"runtime_platform": "same-as-build"}),
     ("--profilingVerbosity=layer_names_only", {"profiling_verbosity": "layer-names-only"}),
     ("--avgTiming=8 --maxAuxStreams=0", {"avg_timing_iterations": 8, "max_aux_streams": 0}),
-    ("--maxTactics=-1", {}),
+    ("--maxTactics=-1 --maxAuxStreams=-1", {}),
     ("--maxTactics=30", {"max_num_tactics": 30}),
     ("--setBuildRoute='-a=b -c=d'", {"build_route": "-a=b -c=d"}),
     ("--allowWeightStreaming --monitorMemory", {"weight_streaming": True, "monitor_memory": True}),
@@ -73,6 +73,55 @@ def test_streams_say_how_it_is_measured() -> None:
     with pytest.raises(InvalidRequest) as wrong:
         added(asked(), ["--infStreams"])
     assert wrong.value.code == "invalid_argument"
+
+
+MEASURED: list[tuple[str, dict[str, Any]]] = [
+    ("--useCudaGraph --warmUp=500 --iterations=100", {"cuda_graph": True, "warmup_ms": 500}),
+    ("--noCudaGraph --duration=1.5", {"cuda_graph": False, "min_duration_ms": 1500}),
+    ("--duration=60", {"min_duration_ms": 60_000, "max_duration_ms": 60_000}),
+    ("--iterations=100 --infStreams=2", {"min_iterations": 100, "streams": [2]}),
+]
+
+
+@pytest.mark.parametrize(("text", "options"), MEASURED, ids=[row[0] for row in MEASURED])
+def test_a_flag_that_measures_is_an_option_of_the_benchmark(
+    text: str, options: dict[str, Any]
+) -> None:
+    told = read([text])
+    assert options.items() <= told.benchmark.items()
+    assert told.compile == {}
+    window = BenchmarkOptions.model_validate(told.benchmark)
+    assert window.min_duration_ms <= window.max_duration_ms
+
+
+def test_a_whole_command_line_may_be_pasted() -> None:
+    assert read([f"/usr/src/tensorrt/bin/trtexec {SHAPES} --noTF32"]) == read([SHAPES, "--noTF32"])
+    with pytest.raises(InvalidRequest):
+        read(["--noTF32 trtexec"])
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        (f"{SHAPES} --shapes=x:2x16", [{"x": [2, 16]}]),
+        (f"--shapes=x:2x16 {SHAPES}", [{"x": [2, 16]}]),
+        (f"{SHAPES} --minShapes=n:1 --shapes=x:2x16", [{"x": [2, 16], "n": [1]}]),
+        (f"{SHAPES} --shapes=x:2x16,n:1", [{"x": [2, 16], "n": [1]}]),
+        (
+            f"--profile=0 {SHAPES} --profile=1 --minShapes=x:9x16 --shapes=x:10x16",
+            [{"x": [4, 16]}, {"x": [10, 16]}],
+        ),
+        ("--shapes=x:2x16", None),
+        (SHAPES, None),
+    ],
+)
+def test_shapes_beside_a_profile_are_where_it_is_measured(
+    text: str, shapes: list[dict[str, list[int]]] | None
+) -> None:
+    told = read([text])
+    assert told.benchmark.get("shapes") == shapes
+    for row in told.profiles:
+        assert {"min", "opt", "max"} == set(row["x"])
 
 
 @pytest.mark.parametrize(("text", "options"), FLAGS, ids=[row[0] for row in FLAGS])
@@ -117,6 +166,7 @@ def test_every_flag_that_is_taken_is_tried_here() -> None:
         *("directIO", "distributiveIndependence", "noCompilationCache", "versionCompatible"),
         "infStreams",
         *("plugins", "staticPlugins", "dynamicPlugins", "setPluginsToSerialize"),
+        *(word[2:].partition("=")[0] for text, _ in MEASURED for word in text.split()),
     }
     assert not KNOWN & set(REFUSED)
 
@@ -160,7 +210,10 @@ def test_what_has_no_place_is_refused_by_its_name_with_why(name: str) -> None:
         ("--fp16", "trtexec_flag_refused", "--precision fp16"),
         ("--int8", "trtexec_flag_refused", "--calibration"),
         ("--workspace=64", "trtexec_flag_refused", "TensorRT 10.0 dropped it"),
-        ("--warmUp=100", "trtexec_flag_refused", "It measures"),
+        ("--exposeDMA", "trtexec_flag_refused", "It measures"),
+        ("--useCudaGraph=1", "invalid_argument", "useCudaGraph"),
+        ("--duration=long", "invalid_argument", "duration"),
+        ("--shapes=x:1 --shapes=x:2", "invalid_argument", "shapes"),
         ("--sparsity=force", "trtexec_flag_refused", "overwrites"),
         ("--buildOptimizationLevel=4", "trtexec_flag_unknown", "'builderOptimizationLevel'"),
         ("refit", "trtexec_flag_unknown", "'refit'"),
@@ -169,7 +222,8 @@ def test_what_has_no_place_is_refused_by_its_name_with_why(name: str) -> None:
         ("--tilingOptimizationLevel=4", "invalid_argument", "tiling"),
         ("--tilingOptimizationLevel=-1", "invalid_argument", "tiling"),
         ("--memPoolSize=workspace:1K", "invalid_argument", "workspace:1K"),
-        ("--memPoolSize=dlaSRAM:1", "invalid_argument", "dlaSRAM"),
+        ("--memPoolSize=dlaSRAM:1", "trtexec_flag_refused", "DLA"),
+        ("--memPoolSize=magic:1", "invalid_argument", "magic"),
         ("--minShapes=x", "invalid_argument", "minShapes"),
         ("--minShapes=x:axb", "invalid_argument", "minShapes"),
         ("--minShapes=x:1 --minShapes=x:2", "invalid_argument", "minShapes"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from enginefarm.compile_options import CompileOptions
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame, Stage
 from enginefarm.target import Target
@@ -13,7 +14,8 @@ from tasks.comparing.facts import ComparedFacts, check_compared
 from tests.contract.backends import made
 from tests.unit.workers.gpu.made import gpu, port
 from tests.unit.workers.measurement.test_timing import Sink
-from workers.backends.onnxruntime import open_backend
+from workers.backends.onnxruntime import OnnxRuntime, open_backend
+from workers.backends.ort_session import SessionRunner
 from workers.childjob import ChildInput, ChildJob
 from workers.comparing import compare_engines
 from workers.gpu.exclusive import Onlookers
@@ -59,6 +61,22 @@ def test_both_are_measured_at_every_profile_and_the_ratio_is_the_firsts_to_the_s
         assert slow.p50 > quick.p50  # forty layers against one
         assert sorted(row.ratios)[len(row.ratios) // 2] > 1
         assert row.trust.tainted == []
+
+
+def test_each_is_opened_as_it_was_built(tmp_path: Path) -> None:
+    opened: list[object] = []
+
+    class Told(OnnxRuntime):
+        def load(self, engine: Path, target: Target, threads: int, *built: object) -> SessionRunner:
+            opened.extend(built)
+            return super().load(engine, target, threads)
+
+    path = made.save(tmp_path / "a", made.dense())
+    asked = job(tmp_path, path, path)
+    sides = {"first": {"built_with": {"version_compatible": True}}, "second": {"size": 1}}
+    asked = asked.model_copy(update={"recipe": asked.recipe | {"compare": sides}})
+    compare_engines(asked, Told(), Sink(), None)
+    assert opened == [CompileOptions(version_compatible=True), CompileOptions()]
 
 
 def test_who_else_is_on_the_device_taints_it_and_it_is_tried_again(tmp_path: Path) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from pydantic import JsonValue
 
 from enginefarm.cli.plugin_arguments import library_digest
 from enginefarm.cli.trtexec_profiles import PROFILED, Profiles, unreadable
-from enginefarm.cli.trtexec_refused import REFUSED
+from enginefarm.cli.trtexec_refused import REFUSED, refused_pool
 from enginefarm.compile_options import HardwareCompatibility, RuntimePlatform, Tiling, Verbosity
 from enginefarm.errors import InvalidRequest
 from enginefarm.nearest import did_you_mean
+from enginefarm.spec import BenchmarkOptions
 
+MS = 1000
+USUAL_MOST_MS = BenchmarkOptions().max_duration_ms
+_DLA_POOLS = {"dlasram", "dlalocaldram", "dlaglobaldram"}
 _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _POOLS = {
     "workspace": ("workspace_mib", 1 << 20),
@@ -46,6 +51,8 @@ def _pools(text: str) -> Options:
     read: Options = {}
     for part in text.split(","):
         pool, _, size = part.partition(":")
+        if pool.lower() in _DLA_POOLS:
+            raise refused_pool(part)
         option, unit = _POOLS[pool.lower()]
         suffix = size[-1:].upper()
         scale = _UNITS[suffix] if suffix in _UNITS else _UNITS["M"]
@@ -56,9 +63,26 @@ def _pools(text: str) -> Options:
     return read
 
 
-def _tactics(text: str) -> Options:
+def _own_choice(option: str) -> Callable[[str], Options]:
     """Read a number; -1 is the runtime's own choice."""
-    return {} if text == "-1" else {"max_num_tactics": int(text)}
+    return lambda value: {} if value == "-1" else {option: int(value)}
+
+
+def _bare(options: Options) -> Callable[[str], Options]:
+    """Take a flag that has no value."""
+
+    def take(value: str) -> Options:
+        if value:
+            raise ValueError(value)
+        return options
+
+    return take
+
+
+def _duration(least_ms: int) -> Options:
+    """Measure so long at least; the farm ends a measurement after its own most, or with that."""
+    most = {"max_duration_ms": least_ms} if least_ms > USUAL_MOST_MS else {}
+    return {"min_duration_ms": least_ms, **most}
 
 
 _VALUED: dict[str, Callable[[str], Options]] = {
@@ -73,8 +97,8 @@ _VALUED: dict[str, Callable[[str], Options]] = {
         },
     ),
     "l2LimitForTiling": _number("l2_limit_for_tiling_bytes"),
-    "maxAuxStreams": _number("max_aux_streams"),
-    "maxTactics": _tactics,
+    "maxAuxStreams": _own_choice("max_aux_streams"),
+    "maxTactics": _own_choice("max_num_tactics"),
     "memPoolSize": _pools,
     "profilingVerbosity": _choice(
         "profiling_verbosity", {kind.value.replace("-", "_"): kind.value for kind in Verbosity}
@@ -111,7 +135,12 @@ _BARE: dict[str, Options] = {
     "versionCompatible": {"version_compatible": True},
 }
 _MEASURED: dict[str, Callable[[str], Options]] = {
+    "duration": lambda value: _duration(round(float(value) * MS)),
     "infStreams": lambda value: {"streams": [int(value)]},
+    "iterations": _number("min_iterations"),
+    "noCudaGraph": _bare({"cuda_graph": False}),
+    "useCudaGraph": _bare({"cuda_graph": True}),
+    "warmUp": lambda value: {"warmup_ms": round(float(value))},
 }
 _CARRIED = "setPluginsToSerialize"
 _LIBRARIES = {"dynamicPlugins", "plugins", "staticPlugins", _CARRIED}
@@ -146,7 +175,13 @@ def read(texts: Iterable[str]) -> Trtexec:
         else:
             asked.compile |= _options(name, value if equals else None, word)
     asked.profiles = shapes.whole()
+    run_at: list[JsonValue] = [_listed(row) for row in shapes.run_at()]
+    asked.benchmark |= {"shapes": run_at} if run_at else {}
     return asked
+
+
+def _listed(shapes: dict[str, list[int]]) -> JsonValue:
+    return {name: list[JsonValue](dims) for name, dims in shapes.items()}
 
 
 def added(asked: dict[str, JsonValue], texts: Iterable[str]) -> dict[str, JsonValue]:
@@ -187,9 +222,11 @@ def _plain(profile: dict[str, dict[str, list[int]]]) -> JsonValue:
 
 def _words(text: str) -> list[str]:
     try:
-        return shlex.split(text)
+        words = shlex.split(text)
     except ValueError as error:
         raise unreadable(text) from error
+    named = bool(words) and PurePath(words[0]).name == "trtexec"
+    return words[1:] if named else words
 
 
 def _require_taken(word: str, name: str) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from enginefarm.errors import InvalidRequest
+
 
 class Why(NamedTuple):
     """A reason, and what to do instead."""
@@ -46,14 +48,14 @@ _DROPPED = _of(
 )
 _MEASURES = _of(
     "accuracyAlgorithm accuracyThreshold allocationStrategy atol avgRuns continue dryRun dumpOutput"
-    " dumpOptimizationProfile dumpProfile dumpRawBindingsToFile dumpRefit duration exportOutput"
-    " exportProfile exportTimes exposeDMA idleTime includeDataTransfers iterations"
-    " loadInputs loadRefOutputs noCudaGraph noDataTransfers noSpinWait percentile"
+    " dumpOptimizationProfile dumpProfile dumpRawBindingsToFile dumpRefit exportOutput"
+    " exportProfile exportTimes exposeDMA idleTime includeDataTransfers"
+    " loadInputs loadRefOutputs noDataTransfers noSpinWait percentile"
     " persistentCacheRatio refPair rtol separateProfileRun sleepTime streams threads"
     " timeDeserialize timeRefit tuneBuildRouteFile tuneBuildRoutes tuningCacheFile tuningResultFile"
-    " tuningSearch tuningTimeOut useCudaGraph useManagedMemory useProfile useRuntime useSpinWait"
-    " warmUp weightStreamingBudget",
-    "It measures or runs the engine, and says nothing of how it is built.",
+    " tuningSearch tuningTimeOut useManagedMemory useProfile useRuntime useSpinWait"
+    " weightStreamingBudget",
+    "It measures or runs the engine in a way that the farm does not.",
     "Leave it out; how engines are measured is --option benchmark.warmup_ms=200 and the like.",
 )
 _FILES = _of(
@@ -101,6 +103,20 @@ _OTHER = _of(
     "The farm has no option for it.",
     "Leave it out; layers.json of an artifact has the layers, and enginefarm logs what was said.",
 )
+
+
+def refused_pool(part: str) -> InvalidRequest:
+    """Return the refusal of a memory pool that only a DLA has."""
+    why = _PLACES["useDLACore"]
+    return InvalidRequest(
+        f"The farm does not take trtexec's --memPoolSize={part[:40]}.",
+        code="trtexec_flag_refused",
+        why=why.why,
+        fix=why.fix,
+        flag="memPoolSize",
+    )
+
+
 REFUSED: dict[str, Why] = {
     **_PRECISE,
     **_DROPPED,

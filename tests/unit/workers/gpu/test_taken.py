@@ -13,6 +13,7 @@ from tests.contract.nvml.recorded import RecordedNvml
 from tests.unit.workers.gpu.made import UUID, port
 from tests.unit.workers.measurement.test_timing import Sink
 from workers.gpu import nvml, taken
+from workers.gpu.exclusive import Onlookers
 from workers.gpu.lock import try_lock
 from workers.gpu.need import DeviceNeed
 from workers.gpu.port import Process
@@ -86,6 +87,14 @@ def test_a_job_without_a_device_sees_none_and_one_without_a_need_what_it_saw(
     with taken.taken(DeviceNeed(), Sink()) as found:
         assert found is None
         assert seen() == ""
+
+
+def test_a_device_that_does_not_answer_at_the_end_was_not_worked_on_undisturbed() -> None:
+    shown = port(processes=[Process(1)])
+    held = taken.Taken(shown, shown.devices()[0], Onlookers(frozenset({1})), times=1)
+    assert taken.disturbed(held, shared=False) is None
+    shown.states[UUID].lost = "GPU is lost"
+    assert taken.disturbed(held, shared=False) == "the GPU does not answer: GPU is lost"
 
 
 @pytest.mark.parametrize("gone", ["driver", "device"])

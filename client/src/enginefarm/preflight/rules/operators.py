@@ -14,6 +14,7 @@ from enginefarm.finding import (
     warning_finding,
 )
 from enginefarm.nearest import did_you_mean, near
+from enginefarm.plugins import TAKES_PLUGINS
 from enginefarm.preflight.facts import NodeFacts
 from enginefarm.preflight.origins import DATA_DEPENDENT
 from enginefarm.preflight.rules.grouping import grouped, refusal
@@ -22,6 +23,7 @@ from enginefarm.preflight.tables.onnx_schemas import NEWEST_OPSET, OPERATORS
 from enginefarm.repairs import WRITTEN_OUT
 
 _WITHOUT = "Export without it, or rewrite it with standard operators."
+_OR_PLUGIN = f"{_WITHOUT} Or name a plugin that has it, if the farm's operator installs one."
 _BEHIND = "Move the step (NMS, NonZero, …) behind the model."
 _QUANTIZED = "Submit with --allow restore-float, or send the float model that it was made from."
 _FIXES = {
@@ -175,6 +177,7 @@ def other_domains(subject: Subject) -> Iterator[Finding]:
         message = f"{table.label} has none of {len(more)} more operators of other domains."
         where = listed(more, "operators")
         yield refusal(subject, "unsupported_operator", message, where=where, fix=_WITHOUT)
+    without = _OR_PLUGIN if subject.target.backend in TAKES_PLUGINS else _WITHOUT
     for domain, op, labels in lacking[:_NAMED]:
         found = refusal(
             subject,
@@ -182,7 +185,7 @@ def other_domains(subject: Subject) -> Iterator[Finding]:
             f"{table.label} has no operator {shown(op)}: it is of the domain {shown(domain)}.",
             why="Nodes have only the plugins that their operator has installed, and a build names"
             " those that it needs; none is ever loaded from an upload.",
-            fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else _WITHOUT,
+            fix=_QUANTIZED if domain == "com.microsoft" and _quantized(op) else without,
         )
         yield at_nodes(found, labels, op)
 
