@@ -31,6 +31,8 @@ def behind(request: pytest.FixtureRequest) -> OnGpu:
         return OnGpu(request.param, "ys")
     except NotOnDevice as error:
         pytest.skip(f"not run: needs an NVIDIA GPU ({error})")
+    except ImportError as error:
+        pytest.skip(f"not run: {request.param} does not load here ({error})")
 
 
 def x(n: int, seed: int = 0) -> Array:
