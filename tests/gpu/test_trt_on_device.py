@@ -23,7 +23,7 @@ from workers.measurement.device import open_on_device
 pytestmark = pytest.mark.gpu
 RUNS = 20
 KEPT = 2 << 20
-"""The driver takes room in such steps and may keep one; a stream that nobody ends costs one each."""
+"""The driver takes room in such steps and may keep one; a stream that is not ended costs one."""
 Array = np.ndarray[Any, Any]
 
 
