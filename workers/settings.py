@@ -154,6 +154,11 @@ class NodeSettings(BaseSettings):
         python = self.modelopt_python
         return {} if python is None else {"modelopt": python.absolute()}
 
+    @field_validator("node_plugins", mode="before")
+    @classmethod
+    def _none_if_empty(cls, value: object) -> object:
+        return value or None  # a folder with no name would be the one that the node runs in
+
     @field_validator("stages", "devices", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
