@@ -27,14 +27,15 @@ def require_named(session: Session, tenant_id: str, gates: Sequence[Gate]) -> No
         if gate.against is None:
             continue
         row = artifacts.get(session, tenant_id, gate.against)
-        why = _unfit(row) or without_number(gate, _report(row))
+        unfit = _unfit(row)
+        why = unfit or without_number(gate, _report(row))
         if why is not None:
             raise InvalidRequest(
                 f"A gate on {gate.metric} cannot be held against {gate.against}.",
                 code="gate_against",
                 why=f"{why[0].upper()}{why[1:]}.",
-                fix="Name a published artifact whose report has the number; with if_tainted: allow"
-                " it may be one that was tainted.",
+                fix="Name a published artifact whose report has the number"
+                + ("." if unfit else "; with if_tainted: allow it may be one that was tainted."),
                 artifact=gate.against,
             )
 

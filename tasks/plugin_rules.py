@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from enginefarm.errors import InvalidRequest, NotServed
-from enginefarm.plugins import REFERENCE, TAKES_PLUGINS, Named, needed
+from enginefarm.plugins import REFERENCE, Named, needed, require_takes_plugins
 from enginefarm.state import Stage
 from tasks.routing import APART, lacking, plugins_of
 
@@ -29,8 +29,7 @@ def check_plugins(spec: BuildSpec) -> None:
     """
     backends = {target.backend for target in spec.targets}
     for backend in sorted(spec.options.plugins):
-        if backend not in TAKES_PLUGINS:
-            raise _no_plugins(backend)
+        require_takes_plugins(backend)
         if backend != REFERENCE and backend not in backends:
             raise InvalidRequest(
                 f"Plugins for {backend} are named, and no target is of it.",
@@ -46,21 +45,6 @@ def check_plugins(spec: BuildSpec) -> None:
             why="options.compile.serialize_plugins puts those of options.plugins.tensorrt there.",
             fix="Name them by digest, or leave serialize_plugins out.",
         )
-
-
-def _no_plugins(backend: str) -> InvalidRequest:
-    why = (
-        "TensorRT-RTX takes no layer of a plugin into a network."
-        if backend == "tensorrt-rtx"
-        else f"Plugins are loaded by {' and '.join(TAKES_PLUGINS)}."
-    )
-    return InvalidRequest(
-        f"{backend[:64]!r} loads no plugins.",
-        code="plugin_backend",
-        why=why,
-        fix=f"Name them for {' or '.join(TAKES_PLUGINS)}, or write the operators with standard"
-        " ones.",
-    )
 
 
 def _check_precision(spec: BuildSpec) -> None:

@@ -172,7 +172,7 @@ def _awaited(error: FarmError) -> str | None:
     """Say what a candidate is refused for that may come: room, or nodes that were there before."""
     if isinstance(error, QuotaExceeded):
         return "room"
-    gone = {NotServed.default_code, "precision_not_served"}
+    gone = {NotServed.default_code, "precision_not_served", "plugin_not_served"}
     return "a node" if isinstance(error, NotServed) and error.code in gone else None
 
 

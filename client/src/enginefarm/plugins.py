@@ -14,6 +14,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints
 
 from enginefarm.digest import Digest
+from enginefarm.errors import InvalidRequest
 from enginefarm.state import PRECISION_STAGES, Stage
 from enginefarm.target import Target
 
@@ -54,6 +55,25 @@ def needed(stage: Stage, target: Target, plugins: Named) -> dict[str, list[str]]
     else:
         heard = set()
     return {name: sorted(plugins[name]) for name in sorted(heard & plugins.keys()) if plugins[name]}
+
+
+def require_takes_plugins(backend: str) -> None:
+    """Refuse a backend that loads none.
+
+    Raises:
+        InvalidRequest: code ``plugin_backend``.
+    """
+    if backend in TAKES_PLUGINS:
+        return
+    raise InvalidRequest(
+        f"{backend[:64]!r} loads no plugins.",
+        code="plugin_backend",
+        why="TensorRT-RTX takes no layer of a plugin into a network."
+        if backend == "tensorrt-rtx"
+        else f"Plugins are loaded by {' and '.join(TAKES_PLUGINS)}.",
+        fix=f"Name them for {' or '.join(TAKES_PLUGINS)}, or write the operators with standard"
+        " ones.",
+    )
 
 
 def plain_name(name: str) -> str:

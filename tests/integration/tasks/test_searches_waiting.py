@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
+from enginefarm.digest import digest_of
 from enginefarm.errors import QuotaExceeded
 from enginefarm.search import SearchState
 from enginefarm.search_views import Outcome
@@ -18,9 +19,10 @@ from storage.database import now
 from storage.models import Node, Search
 from tasks import quotas
 from tasks.farm import Farm
+from tasks.messages import PluginDescription
 from tasks.search import advance
-from tests.integration.tasks.fake_node import backend
-from tests.integration.tasks.scene import Scene
+from tests.integration.tasks.fake_node import FakeNode, backend
+from tests.integration.tasks.scene import CPU, Scene
 from tests.integration.tasks.searching import Answering, Searching
 from tests.integration.tasks.test_precisions import dataset
 
@@ -67,6 +69,23 @@ def test_while_every_node_is_away_it_waits_and_no_candidate_is_lost(
     all_are(scene, NodeState.ACTIVE)
     assert searching.run(node).state is SearchState.SUCCEEDED
     assert all(row.failure is None for row in outcomes(searching))
+
+
+def test_while_only_the_node_with_its_plugins_is_away_it_waits_too(scene: Scene) -> None:
+    library = PluginDescription(name="libops.so", digest=digest_of(b"operators"))
+    offered = backend().model_copy(update={"plugins": [library]})
+    node = Answering(scene.farm, "equipped", [offered])
+    plugins = {"options": {"plugins": {"onnxruntime": [library.digest]}}}
+    held_out = dataset(scene, "held out")
+    build = {"model": scene.model, "targets": [CPU], "evaluation": held_out} | plugins
+    searching = Searching.begun(scene, build=build)
+    all_are(scene, NodeState.OFFLINE)
+    assert FakeNode(scene.farm, "plain").described().backends[0].plugins == []
+    searching.step()
+    assert searching.candidates() == []
+    assert "It waits for a node" in searching.row().verdict
+    all_are(scene, NodeState.ACTIVE)
+    assert searching.run(node).state is SearchState.SUCCEEDED
 
 
 def test_where_no_node_comes_back_it_ends_as_a_job_that_waits_does(

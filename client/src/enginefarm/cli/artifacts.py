@@ -194,7 +194,7 @@ def revoke(
     say(f"{told.digest} revoked: {clean(told.reason)}")
     if told.reason != why:
         remark(f"it was revoked before, on {told.revoked_at:%Y-%m-%d}; that reason stays")
-    remark("what is installed already stays installed; see it with: enginefarm verify --online")
+    remark("what is installed stays installed; see it with: enginefarm verify FOLDER --online")
 
 
 def _print(installed: Installed, fit: Fit | None = None, *, as_json: bool) -> None:

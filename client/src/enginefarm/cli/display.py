@@ -222,6 +222,8 @@ def _phrase(job: JobView) -> str:
         return f"{job.state} (joined to another build's job)"
     if job.state is JobState.RUNNING and job.node is not None:
         return clean(f"running on {job.node}")
+    if job.note is not None and job.state in {JobState.QUEUED, JobState.WAITING}:
+        return clean(f"{job.state}: {job.note}")
     return str(job.state)
 
 

@@ -83,6 +83,7 @@ _BY_CODE = {
     "extra_missing": ExitCode.THIS_MACHINE,
     "gpu_differs": ExitCode.THIS_MACHINE,
     "local_io": ExitCode.THIS_MACHINE,
+    "plugin_needed": ExitCode.THIS_MACHINE,
     "target_not_run_here": ExitCode.THIS_MACHINE,
 }
 BY_FAMILY: dict[type[FarmError], ExitCode] = {

@@ -114,6 +114,8 @@ def _head(artifact: ArtifactView, told: BuildReport) -> Iterator[str]:
     yield f"precision {precision_line(told.precision)}"
     made = f"{told.compile.seconds:.1f} s, at most {size(told.compile.peak_memory_bytes)} of memory"
     yield f"engine    {size(told.compile.engine_bytes)}, built in {made}"
+    for backend, digests in told.recipe.plugins.items() if told.recipe else ():
+        yield f"plugins   {backend} {', '.join(digests)}"
     if told.compile.device_memory_bytes is not None:
         yield f"on device {size(told.compile.device_memory_bytes)} beside its weights"
     if told.compile.timings is not None:

@@ -172,5 +172,7 @@ def _why(job: PlannedJob) -> str:
         return f"repairs: {', '.join(job.repairs)}" if job.repairs else took
     if job.miss.nearest_key is None:
         return "nothing like it was built before"
+    if not job.miss.differences:
+        return f"nearest {short(job.miss.nearest_key)} is the same, and what it made is not kept"
     differences = (f"{each.field}: {each.nearest} → {each.this}" for each in job.miss.differences)
     return f"nearest {short(job.miss.nearest_key)} differs in {'; '.join(differences)}"
