@@ -44,18 +44,21 @@ settings.register_profile(
 )
 
 
+# Of these all files go to one worker: they share a farm, or what the machine was found to have.
+_ONE_FARM, _BACKENDS = "tests/e2e/one_farm/", "tests/contract/backends/"
 # Who gets a file last keeps the others waiting: whole farms first, what is done at once last.
-_ROOMS = ("tests/e2e/", "tests/contract/backends/", "tests/integration/", "tests/contract/")
+_ROOMS = (_ONE_FARM, "tests/e2e/", _BACKENDS, "tests/integration/", "tests/contract/")
 
 
 class _FilesTogether(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
-    """Gives a file to one worker: what its tests share is then made once, be it a farm.
+    """Gives a file to one worker: what its tests share is then made once.
 
     xdist's own way by files puts the files with the most tests first, not those that take longest.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        return next((room for room in (_ONE_FARM, _BACKENDS) if file.startswith(room)), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _FilesTogether:

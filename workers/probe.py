@@ -25,6 +25,7 @@ from workers.backends.base import TakesPlugins
 from workers.backends.registry import MODULES, open_backend
 from workers.plugins import trying
 from workers.plugins.folder import Library
+from workers.settings import show_gpus
 from workers.tool_script import ask_versions, version_of
 
 _WHOLE_S = asking.TIMEOUT_S * (len(MODULES) + 1)
@@ -191,6 +192,8 @@ def main(arguments: list[str]) -> int:
         except InvalidRequest as error:
             made = _Refused(failure=error.as_failure())
     else:
+        # A builder opens a GPU: not one that is another node's, who may be measuring on it.
+        show_gpus([row.uuid for row in asked.devices if row.uuid is not None])
         made = open_backend(asked.backend).describe(asked.devices)
     print(made.model_dump_json())  # noqa: T201 - printing is what this is for
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -153,6 +154,11 @@ class NodeSettings(BaseSettings):
         python = self.modelopt_python
         return {} if python is None else {"modelopt": python.absolute()}
 
+    @field_validator("node_plugins", mode="before")
+    @classmethod
+    def _none_if_empty(cls, value: object) -> object:
+        return value or None  # a folder with no name would be the one that the node runs in
+
     @field_validator("stages", "devices", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -189,8 +195,13 @@ def tool_environment(folder: Path) -> dict[str, str]:
 
 def show_gpu(uuid: str | None) -> None:
     """Let what this process loads from now on see one GPU alone, or none."""
+    show_gpus([] if uuid is None else [uuid])
+
+
+def show_gpus(uuids: Sequence[str]) -> None:
+    """Let what this process loads from now on see these GPUs alone."""
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    os.environ["CUDA_VISIBLE_DEVICES"] = uuid or ""
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(uuids)
 
 
 def gpus_hidden() -> bool:

@@ -1,4 +1,4 @@
-"""The whole farm as separate processes, once for the tests in this folder.
+"""The whole farm as separate processes, and how it is started and asked.
 
 The farm is started exactly as ``make farm`` starts it, with short leases so that a lost node is
 noticed within seconds.
@@ -23,7 +23,6 @@ import httpx
 import pytest
 
 from localfarm.models import shipped
-from tests.contract.backends import custom_operators
 
 if TYPE_CHECKING:
     from tests.e2e.parts import Parts
@@ -114,19 +113,6 @@ def finished(client: httpx.Client, build: str, seconds: float = 120) -> dict[str
         return view if view["finished_at"] else None
 
     return wait_until(f"the end of build {build}", seconds, probe)
-
-
-@pytest.fixture(scope="module")
-def running_farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningFarm]:
-    """Start the farm, wait until it is ready, and end it cleanly with the file that needs it.
-
-    A farm that stands idle costs the tests after it more than starting another.
-    """
-    folder = tmp_path_factory.mktemp("farm")
-    plugins = custom_operators.laid(folder)
-    with started_farm(folder, ENGINEFARM_LOCAL_PLUGINS=str(plugins)) as running:
-        running.plugins = plugins
-        yield running
 
 
 @pytest.fixture(scope="session")

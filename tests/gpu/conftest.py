@@ -44,6 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU; never run by CI")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put last what opens the GPU in this very process: to all others it is a stranger there."""
+    items.sort(key=lambda item: item.path.stem in {"test_driver", "test_trt_on_device"})
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the run say where its page goes."""
     parser.addoption("--evidence", type=Path, help="write what was seen as Markdown to this file")
@@ -117,7 +122,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     archs = [arch for arch in backend.measures if arch != "cpu"] if backend else []
     if backend is None or not archs:
         pytest.skip("not run: needs an NVIDIA GPU and onnxruntime-gpu")
-    return Bench(backend, archs[0], tmp_path_factory.mktemp("gpu"))
+    return Bench(backend, archs[0], tmp_path_factory.mktemp("gpu"), sandboxed=True)
 
 
 @pytest.fixture

@@ -36,6 +36,7 @@ NAMES = {
     "finish": "cuStreamSynchronize",
     "unpin": "cuMemFreeHost",
     "drop_event": "cuEventDestroy_v2",
+    "close": "cuStreamDestroy_v2",
     "begin": "cuStreamBeginCapture_v2",
     "end": "cuStreamEndCapture",
     "instantiate": "cuGraphInstantiateWithFlags",
@@ -72,6 +73,10 @@ class CudaDriver:
     def use(self) -> None:
         """Let this thread work in the context, as the one that opened it does."""
         self._call("current", self._context)
+
+    def close(self) -> None:
+        """End the stream; until then it is there, also if nobody has this any more."""
+        self._call("close", c_void_p(self.stream))
 
     def event(self) -> int:
         """Return a new event."""

@@ -38,6 +38,9 @@ class Memory(Protocol):
     def finish(self) -> None:
         """Wait until the stream has done all."""
 
+    def close(self) -> None:
+        """End the stream."""
+
 
 class TimedStream(Memory, Protocol):
     """A stream whose work is timed by events on it, and may become a graph."""

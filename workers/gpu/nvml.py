@@ -6,6 +6,7 @@ An answer of "not supported" is None; one that means the device is gone is
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -22,6 +23,9 @@ UNTOLD = frozenset(
         pynvml.NVML_ERROR_NO_PERMISSION,
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
         pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+        pynvml.NVML_ERROR_CORRUPTED_INFOROM,
+        pynvml.NVML_ERROR_NO_DATA,
+        pynvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED,
     }
 )
 """What this device, driver or user is not told."""
@@ -34,6 +38,10 @@ GONE = frozenset(
         pynvml.NVML_ERROR_INSUFFICIENT_POWER,
         pynvml.NVML_ERROR_IRQ_ISSUE,
         pynvml.NVML_ERROR_TIMEOUT,
+        pynvml.NVML_ERROR_OPERATING_SYSTEM,
+        pynvml.NVML_ERROR_INVALID_STATE,
+        pynvml.NVML_ERROR_NOT_READY,
+        pynvml.NVML_ERROR_IN_USE,
         pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
         pynvml.NVML_ERROR_UNKNOWN,
     }
@@ -78,9 +86,11 @@ class PynvmlNvml:
         """
         found: list[Gpu] = []
         for index in range(int(pynvml.nvmlDeviceGetCount())):
-            with suppress(DeviceLost):
+            try:
                 handle = _told(pynvml.nvmlDeviceGetHandleByIndex, index)
                 found += [] if handle is None else _on_card(handle, index)
+            except DeviceLost as error:
+                print(f"GPU {index} is left out: {error}", file=sys.stderr, flush=True)  # noqa: T201 - the node's log
         return found
 
     def reading(self, uuid: str) -> Reading:

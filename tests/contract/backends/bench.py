@@ -70,6 +70,8 @@ class Bench:
     count: int = 0
     pythons: Mapping[str, Path] = field(default_factory=dict)
     plugins: dict[str, list[Path]] = field(default_factory=dict)
+    sandboxed: bool = False
+    """Whether each child starts from nothing, as on a node; those that may be stopped always do."""
 
     def run(
         self,
@@ -83,7 +85,7 @@ class Bench:
         stop: Stop | None = None,
         **recipe: Any,  # noqa: ANN401 - any field of a recipe
     ) -> Ran:
-        """Run a stage in a child; in a sandbox as a node's, where it may be told to stop."""
+        """Run a stage in a child."""
         self.count += 1
         scratch = self.folder / f"{self.count}-{stage}"
         (scratch / "out").mkdir(parents=True)
@@ -108,7 +110,9 @@ class Bench:
             plugins=self.plugins,
         )
         write_document(scratch / JOB_FILE, job)
-        return _in_nursery(scratch) if stop is None else _in_sandbox(scratch, stop)
+        if stop is None and not self.sandboxed:
+            return _in_nursery(scratch)
+        return _in_sandbox(scratch, stop or (lambda _progress: False))
 
 
 def _in_nursery(scratch: Path) -> Ran:

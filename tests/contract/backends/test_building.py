@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ def test_a_build_that_finds_no_room_says_so(bench: Bench, tmp_path: Path) -> Non
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, hard))
     try:
-        # In a child of this process, which has the limits of this process.
-        ran = bench.run(Stage.COMPILE, model, stop=lambda _progress: False)
+        # A child of this process has the limits of this process.
+        ran = replace(bench, sandboxed=True, folder=tmp_path).run(Stage.COMPILE, model)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert ran.code == "scratch_full", ran.log

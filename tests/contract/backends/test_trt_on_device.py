@@ -142,6 +142,7 @@ def test_what_cannot_be_captured_is_timed_without_and_says_why(
     assert note.startswith("no CUDA graph could be made of it: ")
     assert says in note
     # What the attempt had is given back: here are those of one engine on the device.
+    assert len(behind.library.streams) == 2
     assert gone(behind) == {"device": 2, "pinned": 2, "events": 4}
     del opened, runner
     assert gone(behind) == {}

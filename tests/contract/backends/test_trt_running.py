@@ -129,6 +129,29 @@ def test_what_the_runtime_refuses_is_a_failure_that_says_so(
     assert gone(behind) == {}
 
 
+@pytest.mark.parametrize(
+    ("says", "code"),
+    [
+        ("Error Code 1: Cuda Runtime (out of memory)", "out_of_memory"),
+        ("Error Code 2: Internal Error (Assertion failed)", "engine_load_failed"),
+    ],
+)
+def test_why_an_engine_is_not_opened_is_known_by_the_runtimes_words(
+    tmp_path: Path, runtime: str, says: str, code: str
+) -> None:
+    behind = Behind(runtime)
+
+    def refuse(*_: object) -> None:
+        for text in (says, "Engine deserialization failed."):
+            behind.say(text)
+
+    behind.does(Runtime__deserialize_cuda_engine=refuse)
+    with pytest.raises(JobFailed) as refused:
+        behind.load(tmp_path)
+    assert (refused.value.code, refused.value.blame) == (code, "node")
+    assert says[:40] in refused.value.why
+
+
 def test_shapes_outside_every_profile_are_refused_in_the_runtimes_words(
     tmp_path: Path, runtime: str
 ) -> None:
@@ -144,6 +167,7 @@ def test_shapes_outside_every_profile_are_refused_in_the_runtimes_words(
         runner.on_device({"x": x(9)}, cuda_graph=False)
     with pytest.raises(JobFailed, match="outside profile 0"):
         runner.bound({"x": x(9)})
+    assert len(behind.library.streams) == 1
 
 
 def test_each_run_is_made_under_the_profile_that_fits_its_shapes(
@@ -229,6 +253,7 @@ def test_what_nobody_has_any_more_is_given_back_whichever_thread_was_the_last(
         thread.start()
         thread.join()
     assert behind.library.held == {}
+    assert len(behind.library.streams) == 1  # the runner's own
 
 
 def test_a_sweep_runs_them_and_tells_from_which_number_on_it_does_not(
@@ -241,6 +266,7 @@ def test_a_sweep_runs_them_and_tells_from_which_number_on_it_does_not(
     assert [row.streams for row in found.rows] == [1, 2]
     assert "4 at a time do not run here" in (found.reason or "")
     assert "there is no more room" in (found.reason or "")
+    assert len(behind.library.streams) == 1
     assert gone(behind) == {}
 
 

@@ -70,6 +70,7 @@ class Library:
             "cuDevicePrimaryCtxRetain": self._device_primary_ctx_retain,
             "cuCtxSetCurrent": self._ctx_set_current,
             "cuStreamCreate": self._stream_create,
+            "cuStreamDestroy_v2": self._stream_destroy,
             "cuStreamSynchronize": self._stream_synchronize,
             "cuEventCreate": self._event_create,
             "cuEventDestroy_v2": self._event_destroy,
@@ -165,6 +166,9 @@ class Library:
         assert flags.value == 1
         self.streams[self._handle(place)] = None
         return OK
+
+    def _stream_destroy(self, stream: Value) -> int:
+        return INVALID_CONTEXT if not self._here else self._dropped(self.streams, stream)
 
     def _stream_synchronize(self, stream: Value) -> int:
         capture = self.streams.get(stream.value)

@@ -251,6 +251,15 @@ class CudaDriverSuite:
         assert said[0].startswith("cuMemAlloc_v2 answered 201")
         assert said[1:] == ["taken"]
 
+    def test_streams_come_and_go(self, driver: CudaDriver, open_driver: Open, room: Make) -> None:
+        for _ in range(300):
+            open_driver().close()
+        here, data = room(driver, ODD), noise(ODD, 6)
+        here.put(data)
+        here.both()
+        driver.finish()
+        assert np.array_equal(here.found(), data)
+
     def test_a_device_that_is_not_there_is_told(
         self, driver: CudaDriver, open_driver: Open
     ) -> None:

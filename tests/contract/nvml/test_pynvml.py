@@ -11,7 +11,7 @@ from tests.contract.nvml.driver import CARD, INSTANCE, LOST, NOT_SUPPORTED, Driv
 from tests.contract.nvml.suite import NvmlSuite
 from workers import hardware
 from workers.gpu.nvml import PynvmlNvml, opened, reasons
-from workers.gpu.port import DeviceLost, Event
+from workers.gpu.port import DeviceLost, Errors, Event
 
 
 class TestOverADriver(NvmlSuite):
@@ -66,7 +66,9 @@ def test_a_device_that_fell_off_the_bus_is_lost_and_no_error_of_ours(
 @pytest.mark.parametrize(
     "says", [LOST, pynvml.NVML_ERROR_INSUFFICIENT_POWER, pynvml.NVML_ERROR_NO_PERMISSION]
 )
-def test_a_card_that_is_lost_or_is_kept_from_us_hides_no_other(driver: Driver, says: int) -> None:
+def test_a_card_that_is_lost_or_is_kept_from_us_hides_no_other(
+    driver: Driver, says: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     def second_only(index: int) -> str:
         if index == 0:
             raise pynvml.NVMLError(says)
@@ -76,6 +78,21 @@ def test_a_card_that_is_lost_or_is_kept_from_us_hides_no_other(driver: Driver, s
     driver.answers["nvmlDeviceGetHandleByIndex"] = second_only
     assert [(gpu.uuid, gpu.number) for gpu in PynvmlNvml().devices()] == [(CARD, 1)]
     assert [row.uuid for row in hardware.devices(["1"], PynvmlNvml())] == [None, CARD]
+    kept_from_us = says == pynvml.NVML_ERROR_NO_PERMISSION
+    assert ("GPU 0 is left out: " in capsys.readouterr().err) is not kept_from_us
+
+
+@pytest.mark.parametrize(
+    "says", [pynvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED, pynvml.NVML_ERROR_CORRUPTED_INFOROM]
+)
+def test_what_a_virtual_or_a_worn_device_cannot_tell_of_its_memory_is_absent(
+    driver: Driver, says: int
+) -> None:
+    for name in ("EccMode", "TotalEccErrors", "RemappedRows", "RetiredPagesPendingStatus"):
+        driver.answers[f"nvmlDeviceGet{name}"] = says
+    (gpu,) = PynvmlNvml().devices()
+    assert gpu.ecc is None
+    assert PynvmlNvml().errors(CARD) == Errors(uncorrected=None, needs_reset=None)
 
 
 def test_a_card_that_shares_the_hosts_memory_is_a_device_all_the_same(driver: Driver) -> None:

@@ -27,7 +27,7 @@ from tests.integration.tasks.test_precisions import dataset
 
 @pytest.fixture
 def node(farm: Farm) -> Answering:
-    return Answering(farm, "node-a")
+    return Answering(farm, "node-a", needed=0)
 
 
 def outcomes(searching: Searching) -> list[Outcome]:

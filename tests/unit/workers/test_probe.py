@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tasks.messages import BackendDescription
+from tasks.messages import BackendDescription, Device
+from workers import probe
+from workers.backends.onnxruntime import OnnxRuntime
 from workers.probe import _try_tool
-from workers.settings import NodeSettings
+from workers.settings import NodeSettings, child_environment
 
 SAYS = """#!{python}
 import sys
@@ -66,3 +68,22 @@ def test_a_relative_python_is_meant_from_here_and_its_link_is_kept(tmp_path: Pat
     named = NodeSettings.model_validate(told | {"modelopt_python": Path("bin/python")})
     assert named.pythons["modelopt"] == Path.cwd() / "bin" / "python"
     assert NodeSettings.model_validate(told).pythons == {}
+
+
+@pytest.mark.parametrize("uuids", [[], ["GPU-2"], ["GPU-2", "GPU-5"]])
+def test_a_backend_is_tried_on_the_nodes_own_gpus_and_sees_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuids: list[str]
+) -> None:
+    seen: list[str] = []
+
+    def opened(_name: str) -> OnnxRuntime:
+        seen.append(child_environment(tmp_path)["CUDA_VISIBLE_DEVICES"])
+        return OnnxRuntime()
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    monkeypatch.setattr(probe, "open_backend", opened)
+    here = [Device(arch="cpu", name="c"), *(Device(arch="sm_90", name="H", uuid=u) for u in uuids)]
+    given = probe.DEVICES.dump_json(here).decode()
+    assert probe.main(["--backend", "onnxruntime", "--devices", given]) == 0
+    assert seen == [",".join(uuids)]

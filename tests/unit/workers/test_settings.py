@@ -98,3 +98,12 @@ def test_benches_that_run_models_themselves_tell_nobody_of_them(
         monkeypatch.setattr(settings, "os", SimpleNamespace(environ=found))
         importlib.reload(bench)
         assert found == {"ORT_DISABLE_TELEMETRY": then}
+
+
+def test_a_variable_that_is_set_to_nothing_names_no_folder_of_plugins(
+    environment: pytest.MonkeyPatch,
+) -> None:
+    environment.setenv("ENGINEFARM_NODE_PLUGINS", "")
+    assert read().node_plugins is None
+    environment.setenv("ENGINEFARM_NODE_PLUGINS", "/plugins")
+    assert read().node_plugins == Path("/plugins")

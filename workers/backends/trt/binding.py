@@ -41,8 +41,18 @@ class Bound:
     ``grown`` names the outputs whose size depends on data; they are in no ``outputs``.
     """
 
-    def __init__(self, opened: Opened, started: Started, memory: Memory, shapes: Shapes) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        started: Started,
+        memory: Memory,
+        shapes: Shapes,
+        *,
+        owned: bool = False,
+    ) -> None:
         """Take the memory; it is given back with :meth:`let_go`, or when nobody has this any more.
+
+        The stream then ends, too, if it is ``owned``.
 
         Raises:
             JobFailed: the runtime does not take the shapes (``engine_run_failed``).
@@ -52,7 +62,9 @@ class Bound:
         self._context = started.context
         self._taken: list[int] = []
         self._growing: dict[str, Room] = {}
-        self._finalizer = weakref.finalize(self, _left, memory, self._taken, self._growing)
+        self._finalizer = weakref.finalize(
+            self, _left, memory, self._taken, self._growing, owned=owned
+        )
         self._finalizer.atexit = False  # the device takes all back from a process that has ended
         try:
             self._suit(shapes)
@@ -176,9 +188,12 @@ class Bound:
         return Place(view, room.shape, room.address, room.size)
 
 
-def _left(memory: Memory, taken: list[int], growing: Mapping[str, Room]) -> None:
+def _left(memory: Memory, taken: list[int], growing: Mapping[str, Room], *, owned: bool) -> None:
     with suppress(NotOnDevice):
         memory.use()
     give_back(memory.freed, taken)
     for room in growing.values():
         room.let_go()
+    if owned:
+        with suppress(NotOnDevice):
+            memory.close()

@@ -34,6 +34,7 @@ class EngineOnDevice:
         self.cuda_graph = cuda_graph
         self._stream = opened.site.another()
         self._held = ExitStack()
+        self._held.callback(_close, self._stream)
         self._finalizer = weakref.finalize(self, _left, self._stream, self._held)
         self._finalizer.atexit = False  # the device takes all back from a process that has ended
         try:
@@ -117,6 +118,11 @@ class EngineOnDevice:
     def _kept(self, handle: int, back: Callable[[int], None]) -> int:
         self._held.callback(give_back, back, [handle])
         return handle
+
+
+def _close(stream: TimedStream) -> None:
+    with suppress(NotOnDevice):
+        stream.close()
 
 
 def _left(stream: TimedStream, held: ExitStack) -> None:

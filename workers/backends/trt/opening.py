@@ -19,7 +19,7 @@ from enginefarm.views import TensorView
 from workers.backends.device_port import TimedStream
 from workers.backends.trt.growing import Room
 from workers.backends.trt.recording import Record, plain
-from workers.diagnosis import shorten
+from workers.diagnosis import Runtime, diagnose, shorten
 
 _NUMPY = {
     "FLOAT": "float32",
@@ -98,12 +98,18 @@ class Opened:
         return True
 
     def refused(self, what: str, code: str, said_before: int) -> JobFailed:
-        """Return the failure for what the runtime does not do, in its own words."""
+        """Return the failure for what the runtime does not do, in its own words.
+
+        The code is another where these are known, and the model is not to blame for them.
+        """
         rows = self.site.record.errors
         # What was said before is not kept twice, so it may be what is said now.
         said = rows[said_before:] or rows[-1:]
-        why = shorten(plain(said[-1]), 300) if said else "it gives no reason"
-        return not_here(f"The runtime {what}: {why}", code)
+        # The first is mostly the reason, and those after it what came of it.
+        why = shorten(" | ".join(map(plain, said)), 300) if said else "it gives no reason"
+        row = diagnose(why, Runtime.TENSORRT)
+        known = row is not None and row.blame is not Blame.PERSON
+        return not_here(f"The runtime {what}: {why}", row.code if row and known else code)
 
     def _context(self, *, timed: bool) -> Any:  # noqa: ANN401, ARG002 - the runtime's class; all is made at the build
         return self.engine.create_execution_context()

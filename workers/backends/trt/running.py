@@ -64,7 +64,8 @@ class EngineRunner:
         """
         fed, started = self._fed(feeds), self._opened.started()
         try:
-            bound = Bound(self._opened, started, self._opened.site.another(), _shapes(fed))
+            stream = self._opened.site.another()
+            bound = Bound(self._opened, started, stream, _shapes(fed), owned=True)
         except NotOnDevice as error:
             raise not_here(str(error), "engine_run_failed") from error
         return lambda: bound.run(fed)

@@ -11,10 +11,12 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from enginefarm import __version__
 from enginefarm.cli import (
@@ -95,11 +97,18 @@ def _start(
     ctx.obj = read_settings(url)
 
 
+@lru_cache(maxsize=1)
+def _commands() -> Callable[..., Any]:
+    """Return what runs a command, which is read from the functions once in a process."""
+    return get_command(app)
+
+
 def invoke(args: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     let_every_letter_out()
     try:
-        return int(app(list(args), prog_name="enginefarm", standalone_mode=False) or ExitCode.OK)
+        ended = _commands()(list(args), prog_name="enginefarm", standalone_mode=False)
+        return int(ended or ExitCode.OK)
     except BrokenPipeError:
         # The reader of our output has gone; what it has not read, it does not want.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

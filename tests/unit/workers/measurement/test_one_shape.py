@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,16 +16,18 @@ from tests.contract.backends import made
 from tests.unit.workers.gpu.made import UUID, gpu, port
 from tests.unit.workers.measurement.test_timing import Clock, Sink
 from workers import benchmark
-from workers.backends.base import ModelSource
+from workers.backends.base import ModelSource, RunTimes
 from workers.backends.onnxruntime import open_backend
 from workers.gpu.exclusive import Onlookers
 from workers.gpu.port import Process
 from workers.gpu.taken import Taken
 from workers.measurement import one_shape
 from workers.measurement.conditions import Conditions
+from workers.measurement.device import OnDevice
 from workers.measurement.one_shape import Loaded, at_batch, latency_at, places
 from workers.measurement.request import Request
 from workers.measurement.timing import Measured, measure
+from workers.measurement.trusting import Spent
 
 PROFILE: Profile = {"x": ShapeRange(min=[1, 16], opt=[4, 16], max=[8, 16])}
 CPU = Target(backend="onnxruntime", arch="cpu")
@@ -129,3 +132,31 @@ def test_an_engine_is_measured_and_compared_at_the_shapes_that_are_asked_for(
     found = benchmark.run(request, open_backend(), Sink(), lambda: 1)
     assert [row["shapes"] for row in found["latency"]] == [{"x": [2, 16]}, {"x": [8, 16]}]
     assert found["accuracy"]["samples"] == 4 * 2 + 4 * 8
+
+
+class Counted:
+    """An engine, or the same on a device, that counts its runs."""
+
+    threads, cuda_graph = 1, False
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def run(self, *_: object) -> RunTimes:
+        self.runs += 1
+        return RunTimes(h2d=0.1, enqueue=0.1, compute=1.0, d2h=0.1)
+
+
+@pytest.mark.parametrize("on_device", [True, False])
+def test_energy_is_that_of_the_runs_it_is_divided_by(tmp_path: Path, *, on_device: bool) -> None:
+    """On a device those of its own measurement; what went before, from arrays, is not theirs."""
+    engine, device, counter = Counted(), Counted(), iter([100, 1100, 5100])
+    path = made.save(tmp_path / "m", made.dense())
+    request = Request(ModelSource(path=path, target=CPU), path, None, None, {}, 0, QUICK)
+    loaded: Any = Loaded(engine, 1.0, lambda: 1, Conditions(None))  # type: ignore[arg-type]  # it runs
+    opened = OnDevice(device) if on_device else OnDevice(reason="it has none")
+
+    done = one_shape._measured(request, loaded, {}, (opened, lambda: next(counter)), Sink())
+
+    assert done.spent == (Spent(4000, device.runs) if on_device else Spent(1000, engine.runs))
+    assert done.spent.inferences > 0

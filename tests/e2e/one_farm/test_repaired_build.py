@@ -24,6 +24,7 @@ TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_86+sm_89")
 WORDS = (
     *("--profile", "input=1x576:1x576:8x576,state=2x1x128:2x1x128:2x8x128"),
     *("--option", "benchmark.max_duration_ms=1500", "--option", "benchmark.min_duration_ms=100"),
+    *("--option", "benchmark.threads=1"),
 )
 
 
@@ -142,8 +143,6 @@ def test_a_model_with_an_operator_of_a_plugin_is_built_measured_signed_and_run(
     model = made.save(tmp_path / "model", custom_operators.inverse())
     submit = ("submit", str(model), "-t", TARGETS[0], *WORDS[2:], "--gate", "cosine>=0.999")
     named = ("--option", f"plugins.onnxruntime={library}")
-    refused = running_farm.cli(*submit, "--watch")
-    assert "Inverse" in refused.stdout + refused.stderr
     done = running_farm.cli(*submit, *named, "--watch", "--json")
     assert done.returncode == ExitCode.OK, done.stdout + done.stderr
     view = json.loads(done.stdout.splitlines()[-1])["data"]

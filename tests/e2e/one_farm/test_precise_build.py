@@ -29,6 +29,7 @@ TARGETS = ("onnxruntime@cpu", "tensorrt-rtx@sm_86", "tensorrt-rtx@sm_89")
 WORDS = (
     *("--profile", "bytes=1x2048:1x2048:4x2048"),
     *("--option", "benchmark.max_duration_ms=1500", "--option", "benchmark.min_duration_ms=100"),
+    *("--option", "benchmark.threads=1"),
 )
 
 
@@ -239,7 +240,7 @@ def judged(
     done = farm.cli(
         *("submit", str(path), "-t", TARGETS[0], "--precision", "int8", *WORDS[2:]),
         *("--calibration", data[0], "--evaluation", data[1], "--watch", "--json"),
-        *("--option", "benchmark.threads=1", "--option", "precision.min_cosine=0.98"),
+        *("--option", "precision.min_cosine=0.98"),
     )
     view: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])["data"]
     return view, done
