@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Path, Query, Response
@@ -15,7 +15,7 @@ from enginefarm.errors import InvalidRequest
 from enginefarm.precision import Precision
 from enginefarm.search import SearchSpec
 from enginefarm.search_views import CandidateView, Outcome, SearchPage, SearchSummary, SearchView
-from enginefarm.state import BuildState, Scope
+from enginefarm.state import ArtifactState, BuildState, Scope
 from storage import overview, searches
 from storage.database import Session
 from storage.models import Candidate, Search
@@ -123,12 +123,13 @@ def _view(session: Session, row: Search) -> SearchView:
     states = overview.build_states(session, [each.build_id for each in tried if each.build_id])
     outcomes = _outcomes(tried)
     best = set(choice.front(outcomes))
+    shown = _as_they_are_now(session, row.tenant_id, outcomes)
     return SearchView(
         **_summary(row, tried),
         spec=SearchSpec.model_validate(row.spec),
         notes=row.notes,
         candidates=[
-            _candidate(each, states, outcomes.get(each.number), on_front=each.number in best)
+            _candidate(each, states, shown.get(each.number), on_front=each.number in best)
             for each in tried
         ],
     )
@@ -139,6 +140,20 @@ def _outcomes(tried: Sequence[Candidate]) -> dict[int, Outcome]:
         each.number: Outcome.model_validate(each.outcome)
         for each in tried
         if each.outcome is not None
+    }
+
+
+def _as_they_are_now(
+    session: Session, tenant_id: str, outcomes: Mapping[int, Outcome]
+) -> dict[int, Outcome]:
+    """Let a candidate whose artifact was revoked since say so; the rest is as it came out."""
+    named = {told.artifact for told in outcomes.values() if told.artifact is not None}
+    found = overview.artifacts(session, tenant_id, named)
+    gone = {name for name, made in found.items() if made.state is ArtifactState.REVOKED}
+    revoked = {"artifact_state": ArtifactState.REVOKED}
+    return {
+        number: told.model_copy(update=revoked) if told.artifact in gone else told
+        for number, told in outcomes.items()
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enginefarm.precision import Precision, PrecisionKind
 from enginefarm.search_views import CandidateView, Outcome, SearchView
+from enginefarm.state import ArtifactState
 
 
 def precision_words(precision: Precision) -> str:
@@ -37,6 +38,8 @@ def state_words(search: SearchView, row: CandidateView) -> str | None:
         return "not tried"
     if told.failure is not None:
         return told.failure.code
+    if told.artifact_state is ArtifactState.REVOKED:
+        return "revoked"
     if told.met and row.number != search.chosen:
         return "not chosen" if search.state.terminal else "kept back"
     return None if told.artifact_state is None else str(told.artifact_state)

@@ -12,6 +12,8 @@ from tasks.search.advance import advance_due
 from tests.integration.api.asked import TARGET, upload
 from tests.integration.api.node import enrol
 from tests.integration.api.served import Served
+from tests.integration.tasks.scene import Scene
+from tests.integration.tasks.searching import Answering, Searching
 
 
 def begun(client: httpx.Client, key: str | None = None, **more: Any) -> httpx.Response:  # noqa: ANN401
@@ -45,6 +47,24 @@ def test_a_search_is_begun_once_shown_listed_and_cancelled(api: Served) -> None:
         ended = SearchView.model_validate(client.post(f"/v1/searches/{view.id}/cancel").json())
         assert ended.state == "cancelled"
         assert {row.build_state for row in ended.candidates} == {BuildState.CANCELLED}
+
+
+def test_a_candidate_whose_artifact_was_revoked_since_the_end_says_so(api: Served) -> None:
+    scene = Scene.on(api.farm)
+    node = Answering(api.farm, "node-a", needed=0)
+    searching = Searching.begun(scene)
+    row = searching.run(node)
+    with api.client(Scope.SUBMIT) as client:
+        path = f"/v1/searches/{searching.id}"
+        before = SearchView.model_validate(client.get(path).json())
+        assert before.artifact is not None
+        why = {"reason": "calibrated on the wrong data"}
+        assert client.post(f"/v1/artifacts/{before.artifact}/revoke", json=why).status_code == 200
+        after = SearchView.model_validate(client.get(path).json())
+
+    assert (after.chosen, after.artifact) == (row.chosen, before.artifact)
+    states = {each.number: each.outcome.artifact_state for each in after.candidates if each.outcome}
+    assert [number for number, state in states.items() if state == "revoked"] == [row.chosen]
 
 
 def test_what_is_no_search_is_refused_with_its_field(api: Served) -> None:

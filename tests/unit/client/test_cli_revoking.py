@@ -9,8 +9,11 @@ import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.cli.search_tables import search_lines
+from enginefarm.search_words import state_words
 from enginefarm.state import ArtifactState, BuildState, Scope
 from tests.unit.client.support.release import Release
+from tests.unit.client.support.searches import TARGET, candidate, outcome, search
 from tests.unit.client.support.server import Handler, LoopbackFarm
 from tests.unit.client.support.views import ARTIFACT, artifact, build, published
 
@@ -108,3 +111,12 @@ def test_a_target_whose_artifact_was_revoked_says_so_and_not_how_to_pull_it(
     assert (f"onnxruntime@cpu: {why}" in out) == (scope is Scope.READ)
     assert "enginefarm pull" not in out
     assert "need a key" not in out
+
+
+def test_a_search_whose_choice_was_revoked_since_says_so_and_not_how_to_pull_it() -> None:
+    gone = candidate(2, outcome=outcome(0.9931, artifact_state="revoked"), on_front=True)
+    told = search(candidates=[gone])
+    assert state_words(told, gone) == "revoked"
+    lines = list(search_lines(told))
+    assert f"{TARGET}: enginefarm report {ARTIFACT}" in lines
+    assert not any("enginefarm pull" in line for line in lines)

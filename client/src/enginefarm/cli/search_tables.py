@@ -19,6 +19,7 @@ from enginefarm.search_words import (
     profile_words,
     state_words,
 )
+from enginefarm.state import ArtifactState
 
 _HEADS = (Column("#", head=True), Column("precision", head=True))
 _PROFILE, _STATE = Column("profile"), Column("state")
@@ -90,7 +91,13 @@ def search_lines(search: SearchView) -> Iterator[str]:
         yield search.verdict
     if search.artifact is not None:
         yield f"chosen: {search.artifact}"
-        yield f"{search.target}: enginefarm pull {search.artifact}"
+        verb = "report" if _is_revoked(search) else "pull"
+        yield f"{search.target}: enginefarm {verb} {search.artifact}"
+
+
+def _is_revoked(search: SearchView) -> bool:
+    told = next((row.outcome for row in search.candidates if row.number == search.chosen), None)
+    return told is not None and told.artifact_state is ArtifactState.REVOKED
 
 
 def progress_line(search: SearchView) -> str:
