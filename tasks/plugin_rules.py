@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from enginefarm.errors import InvalidRequest, NotServed
-from enginefarm.plugins import REFERENCE, Named, needed, require_takes_plugins
+from enginefarm.plugins import REFERENCE, TAKES_PLUGINS, Named, needed, require_takes_plugins
 from enginefarm.state import Stage
 from tasks.routing import APART, lacking, plugins_of
 
@@ -34,7 +34,7 @@ def check_plugins(spec: BuildSpec) -> None:
             raise InvalidRequest(
                 f"Plugins for {backend} are named, and no target is of it.",
                 code="plugin_unused",
-                why=f"The targets are of {', '.join(sorted(backends))}.",
+                why=_of_others(backends),
                 fix=f"Leave options.plugins.{backend} out, or add such a target.",
             )
     _check_precision(spec)
@@ -45,6 +45,12 @@ def check_plugins(spec: BuildSpec) -> None:
             why="options.compile.serialize_plugins puts those of options.plugins.tensorrt there.",
             fix="Name them by digest, or leave serialize_plugins out.",
         )
+
+
+def _of_others(backends: set[str]) -> str:
+    deaf = " or ".join(sorted(backends - set(TAKES_PLUGINS)))
+    why = f"The targets are of {', '.join(sorted(backends))}"
+    return f"{why}; no plugin is loaded by {deaf}." if deaf else f"{why}."
 
 
 def _check_precision(spec: BuildSpec) -> None:

@@ -11,6 +11,7 @@ from enginefarm.finding import Finding
 from enginefarm.state import Blame
 
 MISSING = "unsupported_operator"
+ANOTHER = "Name the plugin that has it."
 _SHOWN = 20
 
 
@@ -51,11 +52,13 @@ def with_plugins(found: Finding, plugins: Sequence[Loaded]) -> Finding:
     """Return a finding that also says what was loaded, where it is about an unknown operator."""
     if found.code != MISSING or not plugins:
         return found
-    return found.model_copy(update={"why": f"{found.why} {nor_in(plugins)}".strip()})
+    why = f"{found.why} {nor_in(plugins)}".strip()
+    return found.model_copy(update={"why": why, "fix": f"{ANOTHER} {found.fix}".strip()})
 
 
 def failed_with_plugins(failed: JobFailed, plugins: Sequence[Loaded]) -> JobFailed:
     """Return a failure that also says what was loaded, where it is for an unknown operator."""
     if failed.code == MISSING and plugins:
         failed.why = f"{failed.why} {nor_in(plugins)}".strip()
+        failed.fix = f"{ANOTHER} {failed.fix}".strip()
     return failed

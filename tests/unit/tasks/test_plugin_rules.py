@@ -162,6 +162,13 @@ def test_plugins_that_nothing_would_load_are_refused(
     assert refused.value.fix
 
 
+def test_that_the_target_loads_no_plugins_at_all_is_said() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        check_plugins(spec(Target.parse("tensorrt-rtx@sm_89"), plugins={"tensorrt": [OPS]}))
+    assert refused.value.code == "plugin_unused"
+    assert refused.value.why.endswith("; no plugin is loaded by tensorrt-rtx.")
+
+
 @pytest.mark.parametrize(
     ("target", "fields"),
     [
