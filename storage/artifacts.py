@@ -70,10 +70,10 @@ def revoke(row: Artifact, reason: str, key_id: str) -> None:
 
 
 def revoked_with(session: Session, tenant_id: str, digest: str) -> Artifact | None:
-    """Return the artifact of the tenant that was revoked last and names these bytes."""
+    """Return the artifact of the tenant that was revoked last and is, or names, these bytes."""
     return session.scalar(
         select(Artifact)
-        .join(
+        .outerjoin(
             ArtifactFile,
             and_(
                 ArtifactFile.tenant_id == Artifact.tenant_id,
@@ -83,7 +83,7 @@ def revoked_with(session: Session, tenant_id: str, digest: str) -> Artifact | No
         .where(
             Artifact.tenant_id == tenant_id,
             Artifact.state == ArtifactState.REVOKED,
-            ArtifactFile.blob_digest == digest,
+            (Artifact.digest == digest) | (ArtifactFile.blob_digest == digest),
         )
         .order_by(Artifact.revoked_at.desc(), Artifact.digest)
         .limit(1)

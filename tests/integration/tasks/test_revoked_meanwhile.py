@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from enginefarm.state import BuildState, JobState, Stage
+from enginefarm.spec import BuildSpec
+from enginefarm.state import ArtifactState, BuildState, JobState, Stage
+from storage import artifacts
 from tasks.revoke import revoke
 from tasks.routing import NODE_STAGES
 from tests.integration.tasks.compared import artifact, asked
 from tests.integration.tasks.fake_node import FakeNode
 from tests.integration.tasks.scene import Scene
+from tests.integration.tasks.searching import Answering, Searching
 from tests.integration.tasks.test_precisions import dataset, int8
 
 BASIC: dict[str, Any] = {"options": {"compile": {"graph_optimization": "basic"}}}
@@ -139,3 +142,27 @@ def test_a_comparison_that_runs_while_one_is_revoked_is_not_signed(
     job = scene.job(build_id, Stage.PUBLISH)
     assert (job.state, scene.failure(job).code) == (JobState.FAILED, "comparison_revoked")
     assert scene.state(build_id) is BuildState.FAILED
+
+
+def test_a_search_lets_out_no_candidate_that_rests_on_what_was_revoked(scene: Scene) -> None:
+    node = Answering(scene.farm, "node-a", needed=0)
+    searching = Searching.begun(scene)
+    searching.step()
+    searching.work(node)
+    tried = {row.number: row.build_id for row in searching.candidates() if row.build_id}
+    same = [
+        scene.accept(BuildSpec.model_validate(scene.build(each).spec)) for each in tried.values()
+    ]
+    scene.publish()
+    for each in same:
+        take_back(scene, made(scene, each.build.id))
+
+    row = searching.run(node)
+    assert row.chosen not in tried
+    told = [each.outcome or {} for each in searching.candidates() if each.number in tried]
+    assert [each["failure"]["code"] for each in told] == ["engine_revoked"] * len(tried)
+    with scene.farm.database.transaction() as session:
+        for build_id in tried.values():
+            digest = made(scene, build_id)
+            state = artifacts.get(session, scene.tenant_id, digest).state
+            assert state is ArtifactState.QUARANTINED
