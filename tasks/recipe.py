@@ -31,7 +31,7 @@ _AGAINST = frozenset({"against", "worse_by", "worse_by_percent"})
 VERDICT_RULES = 3
 """Raised whenever a precision would get another verdict from the same measurements."""
 _SINCE_RULES_3 = frozenset({"cuda_graph", "batches", "shapes", "streams"})
-MEASUREMENT_RULES = 4
+MEASUREMENT_RULES = 5
 """Raised whenever a benchmark measures more, or otherwise: it is made anew, the engine is not."""
 BESIDE_RULES = 3
 """The same of what is measured beside a twin; a benchmark without one has no part in it."""

@@ -8,8 +8,9 @@ import pytest
 
 from enginefarm.cli.app import invoke
 from enginefarm.cli.exit_codes import ExitCode
+from enginefarm.digest import digest_of
 from enginefarm.errors import Failure
-from enginefarm.report import BuildReport, GateVerdict, Machine, TimingsReport
+from enginefarm.report import BuildRecipe, BuildReport, GateVerdict, Machine, TimingsReport
 from enginefarm.state import PLAIN_STAGES, ArtifactState, Blame, BuildState, JobState, Stage
 from enginefarm.views import ArtifactView, BuildView, JobView
 from tests.unit.client.support.server import LoopbackFarm
@@ -36,6 +37,8 @@ MACHINE = Machine(
     load_before=0.5,
     load_after=1.5,
 )
+
+PLUGIN = digest_of(b"a library")
 
 
 def _serve(farm: LoopbackFarm, view: BuildView, shown: ArtifactView | None = None) -> None:
@@ -230,6 +233,7 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
         measure_machine=MACHINE,
         versions={"onnxruntime": "1.32.0"},
         accuracy=measured.accuracy.model_copy(update=weak),
+        recipe=BuildRecipe(key=MODEL, plugins={"onnxruntime": [PLUGIN]}),
     )
     quarantined = shown.model_copy(update={"state": ArtifactState.QUARANTINED})
     _serve(farm_env, build(BuildState.FAILED, [], [failed()]), quarantined)
@@ -244,6 +248,7 @@ def test_a_report_is_shown_for_people_also_of_a_quarantined_artifact(
         *("2.25 ms", "2.50 ms", "2.60 ms", "2.75 ms", "x 1x3"),
         *("gpu-7", "NVIDIA L4", "driver 580.1", "CUDA 13.0", "load 0.5 before and 1.5 after"),
         *("against onnxruntime", "made-up inputs", "synthetic, seed 0", "4 samples"),
+        f"plugins   onnxruntime {PLUGIN}",
     ):
         assert told in out
     gate = next(line for line in out.splitlines() if line.startswith("cosine>="))

@@ -10,8 +10,9 @@ from html.parser import HTMLParser
 import pytest
 
 from enginefarm.codes import CODES
+from enginefarm.digest import digest_of
 from enginefarm.precision_report import PrecisionReport
-from enginefarm.report import BuildReport
+from enginefarm.report import BuildRecipe, BuildReport
 from enginefarm.report_page import render
 from enginefarm.report_page.markup import LONG, MAX_TEXT, UNSEEN, plain, table, tag
 from enginefarm.report_page.page import STYLE
@@ -25,6 +26,7 @@ ALLOWED = {
     *("svg", "text", "rect", "line", "circle", "polyline"),
 }
 UNCLOSED = {"meta"}
+PLUGIN = digest_of(b"a library")
 
 
 class Reader(HTMLParser):
@@ -69,6 +71,13 @@ def test_the_page_tells_what_the_report_has() -> None:
     assert page.tags.count("svg") == 4  # errors by output, their histogram, latency, over time
     assert "17" in page.text
     assert "It had no gates to meet." in page.text
+
+
+def test_the_page_names_the_plugins_that_the_engine_was_built_with() -> None:
+    recipe = BuildRecipe(key=PLUGIN, plugins={"tensorrt": [PLUGIN]})
+    told = reports.report().model_copy(update={"recipe": recipe})
+    assert f"tensorrt {PLUGIN}" in read(render(told)).text
+    assert "plugins" not in read(render(reports.report())).text
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:

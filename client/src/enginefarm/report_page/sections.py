@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from enginefarm.counted import counted
 from enginefarm.report import (
     AccuracyReport,
+    BuildRecipe,
     BuildReport,
     CompileReport,
     LatencyReport,
@@ -41,12 +42,21 @@ def head(report: BuildReport) -> Markup:
         ["engine", f"{report.compile.engine_bytes} bytes in {report.compile.seconds:.1f} s"],
         ["device memory", _device_memory(report.compile)],
         *([["timings", report.compile.timings.said]] if report.compile.timings else []),
+        *(
+            [["plugins", _plugins(report.recipe)]]
+            if report.recipe and report.recipe.plugins
+            else []
+        ),
         ["recipe", report.recipe.key if report.recipe else NONE],
     ]
     lost = [] if report.why_lost is None else [f"Not to be relied on: {report.why_lost}."]
     loud = join(*(tag("p", each, class_="bad") for each in lost))
     title = tag("h1", f"Engine for {report.target}")
     return join(title, loud, tag("p", said, class_=kind), facts(rows))
+
+
+def _plugins(recipe: BuildRecipe) -> str:
+    return "; ".join(f"{name} {', '.join(each)}" for name, each in recipe.plugins.items())
 
 
 def _precision(report: BuildReport) -> str:
