@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from sqlalchemy import and_, select
+from sqlalchemy import and_, func, or_, select
 
 from enginefarm.errors import NotFound
 from enginefarm.state import ArtifactState
 from storage.database import Session, now
-from storage.models import Artifact, ArtifactFile, Attestation
+from storage.models import Artifact, ArtifactFile, Attestation, Job
 
 
 def get(session: Session, tenant_id: str, digest: str) -> Artifact:
@@ -70,10 +70,10 @@ def revoke(row: Artifact, reason: str, key_id: str) -> None:
 
 
 def revoked_with(session: Session, tenant_id: str, digest: str) -> Artifact | None:
-    """Return the artifact of the tenant that was revoked last and names these bytes."""
+    """Return the artifact of the tenant that was revoked last and is, or names, these bytes."""
     return session.scalar(
         select(Artifact)
-        .join(
+        .outerjoin(
             ArtifactFile,
             and_(
                 ArtifactFile.tenant_id == Artifact.tenant_id,
@@ -83,11 +83,37 @@ def revoked_with(session: Session, tenant_id: str, digest: str) -> Artifact | No
         .where(
             Artifact.tenant_id == tenant_id,
             Artifact.state == ArtifactState.REVOKED,
-            ArtifactFile.blob_digest == digest,
+            (Artifact.digest == digest) | (ArtifactFile.blob_digest == digest),
         )
         .order_by(Artifact.revoked_at.desc(), Artifact.digest)
         .limit(1)
     )
+
+
+def revoked_of(
+    session: Session, tenant_id: str, job_ids: Collection[str]
+) -> tuple[Artifact, str] | None:
+    """Return the artifact that was revoked last with the result of one of some jobs, and that job.
+
+    The jobs are those that did the work, not those that took it from the cache.
+    """
+    if not job_ids:
+        return None
+    its = and_(Job.build_id == Artifact.build_id, Job.target == Artifact.target)
+    found = session.execute(
+        select(Artifact, func.coalesce(Job.cached_from, Job.id))
+        .join(Job, its)
+        .where(
+            Artifact.tenant_id == tenant_id,
+            Artifact.state == ArtifactState.REVOKED,
+            Job.twin.is_(None),
+            Job.withdrawn_at.is_not(None),
+            or_(Job.id.in_(job_ids), Job.cached_from.in_(job_ids)),
+        )
+        .order_by(Artifact.revoked_at.desc(), Artifact.digest, Job.position)
+        .limit(1)
+    ).one_or_none()
+    return None if found is None else (found[0], found[1])
 
 
 def published_with(session: Session, tenant_id: str, digest: str) -> bool:

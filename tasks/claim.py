@@ -15,8 +15,7 @@ from enginefarm.target import Target
 from storage import attempts, catalogue, jobs, nodes, outbox
 from storage.database import Session, now
 from storage.models import Build, Job, Node
-from tasks import lease, timing_caches
-from tasks.comparing import revoked
+from tasks import lease, revoked, timing_caches
 from tasks.comparing.recipe import is_comparison
 from tasks.farm import Farm
 from tasks.fault_points import reach
@@ -55,7 +54,7 @@ def _claim(farm: Farm, node_id: str, message: ClaimRequest) -> ClaimReply:
             return ClaimReply(assignment=_assignment(session, farm, node, build, job, token))
         if job.state is not JobState.QUEUED or job.attempt != message.attempt:
             return ClaimReply(assignment=None, declined=str(job.state))
-        if is_comparison(job.recipe) and revoked.why_not(session, build) is not None:
+        if revoked.why_not(session, build, job) is not None:
             return ClaimReply(assignment=None, declined=revoked.REVOKED)
         unfit = _unfit(session, node, job)
         if unfit is not None:

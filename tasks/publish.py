@@ -36,7 +36,7 @@ from tasks.named_artifacts import named_reports
 from tasks.proof import NOT_AS_MADE, prove_blobs
 from tasks.renewal import renewed
 from tasks.results import begun_with_timings
-from tasks.revoke import taken_back
+from tasks.revoked import why_not
 from tasks.signed_artifact import SignedArtifact
 from tasks.statement import statement_for
 
@@ -180,7 +180,7 @@ def _keep(farm: Farm, signer: StatementSigner, work: _Work, made: _Made) -> set[
             attempts.end(session, job, job.attempt, JobState.CANCELLED)
             move(session, job, JobState.CANCELLED, note="cancelled")
             return conclude(session, build, job)
-        revoked = taken_back(session, work.stages.get(Stage.COMPILE))
+        revoked = why_not(session, build, job)
         if revoked is None:
             signer.register(session)
             became = made.keep(session, signer, job)
@@ -194,7 +194,7 @@ def _keep(farm: Farm, signer: StatementSigner, work: _Work, made: _Made) -> set[
     return touched
 
 
-def _refuse(session: Session, job: Job, error: JobFailed) -> str:
+def _refuse(session: Session, job: Job, error: FarmError) -> str:
     failure = error.as_failure().model_dump(mode="json")
     attempts.end(session, job, job.attempt, JobState.FAILED, failure=failure)
     move(session, job, JobState.FAILED, failure=failure)

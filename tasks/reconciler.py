@@ -182,8 +182,9 @@ def _waiting(session: Session, _farm: Farm, build: Build, job: Job) -> set[str]:
     except InvalidRequest as error:
         fail(session, job, error.as_failure())
         return conclude(session, build, job)
-    if jobs.find(session, job.id) is None or _has_started(job):
-        # It may have been dropped: the node that came does not do this stage.
+    if jobs.find(session, job.id) is None or _has_started(job) or job.state.terminal:
+        # It may have been dropped: the node that came does not do this stage. Or it cannot run
+        # any more: what it rests on was revoked.
         roll_up(session, build)
         return {build.id}
     if job.wait_until > now():

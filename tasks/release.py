@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
-from enginefarm.errors import NotServed
+from enginefarm.errors import FarmError, NotServed
 from enginefarm.spec import BuildSpec
 from enginefarm.state import PRECISION_STAGES, JobState, Stage
 from enginefarm.target import Target
@@ -28,6 +28,7 @@ from tasks.plan import LiveNode, able, newest_version, queue_now, waits_for_meas
 from tasks.plugin_rules import having
 from tasks.recipe import Made, key_of, recipe_for
 from tasks.results import Done, made_of
+from tasks.revoke import taken_back
 from tasks.steps import Step
 from tasks.twin import spec_of
 
@@ -128,23 +129,19 @@ def _start(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     """Start one job; tell whether it has succeeded at once, so that the next may start."""
     session = ground.session
     stage, target = Stage(job.stage), Target.parse(job.target)
+    # What is asked for now takes nothing that was withdrawn: the caller holds the tenant's lock.
+    revoked = None if ground.asking else taken_back(session, job, its_jobs)
+    if revoked is not None:
+        _give_up(session, job, its_jobs, revoked)
+        return is_past(job)
     if stage is not Stage.PUBLISH and not _has_a_node(ground, job, its_jobs):
         return job not in its_jobs  # dropped: the node that came does not do this stage
     recipe = ground.recipe(job, its_jobs)
     key = key_of(recipe)
     known = jobs.succeeded_with_key(session, job.tenant_id, key)
     if known is not None:
-        move(
-            session,
-            job,
-            JobState.SUCCEEDED,
-            key=key,
-            recipe=recipe,
-            result=known.result,
-            cached_from=known.id,
-            wait_until=None,
-            note=None,
-        )
+        taken = {"key": key, "recipe": recipe, "result": known.result, "cached_from": known.id}
+        move(session, job, JobState.SUCCEEDED, **taken, wait_until=None, note=None)
         return True
     leader = ground.started.get(key) or jobs.in_flight_with_key(
         session, job.tenant_id, key, but=job.id
@@ -244,7 +241,7 @@ def _has_the_memory(ground: Ground, job: Job, its_jobs: list[Job]) -> bool:
     return True
 
 
-def _give_up(session: Session, job: Job, its_jobs: Sequence[Job], error: NotServed) -> None:
+def _give_up(session: Session, job: Job, its_jobs: Sequence[Job], error: FarmError) -> None:
     fail(session, job, error.as_failure())
     if job.twin is not None:
         leave_twin(session, job, its_jobs)

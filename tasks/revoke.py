@@ -1,23 +1,30 @@
 """Take an artifact back: nobody is given it any more, and no build takes anything of it again.
 
-What else names the same engine is another artifact, with a digest of its own, and stays.
+What else names the same engine is another artifact, with a digest of its own, and stays; what is
+still under way with anything of it does not go out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from enginefarm.errors import JobFailed
-from enginefarm.state import PRECISION_STAGES, ArtifactState, Blame, Stage
+from enginefarm.state import ArtifactState, Blame, Stage
 from storage import artifacts, builds, events, jobs
 from storage.database import Session
 from storage.models import Artifact, Job
-from tasks.chains import twin_jobs
 from tasks.farm import Farm
-from tasks.results import engine_of
+from tasks.taking_back import goes_with, rests_on
 
 _log = structlog.get_logger()
-_MADE_BY = (*PRECISION_STAGES, Stage.COMPILE, Stage.BENCHMARK, Stage.PUBLISH)
+_WHAT = {
+    Stage.CAST: "The cast model",
+    Stage.CALIBRATE: "The calibrated model",
+    Stage.COMPILE: "The engine",
+    Stage.BENCHMARK: "The measurement",
+}
 
 
 def revoke(farm: Farm, tenant_id: str, digest: str, reason: str, key_id: str) -> Artifact:
@@ -44,35 +51,29 @@ def revoke(farm: Farm, tenant_id: str, digest: str, reason: str, key_id: str) ->
 
 def _withdraw(session: Session, row: Artifact) -> None:
     """Let the cache answer with nothing that was made for it, its precision included."""
-    its_jobs = [
-        job
-        for job in jobs.of_build(session, row.tenant_id, row.build_id)
-        if job.target == row.target
-    ]
-    of_twins = {job.id for job in twin_jobs(its_jobs)}
-    for job in its_jobs:
-        if job.stage in _MADE_BY and job.id not in of_twins:
-            jobs.withdraw(session, job)
+    every = jobs.of_build(session, row.tenant_id, row.build_id)
+    for job in goes_with([job for job in every if job.target == row.target]):
+        jobs.withdraw(session, job)
 
 
-def taken_back(session: Session, compiled: Job | None) -> JobFailed | None:
-    """Say why an engine is not published that was taken from the cache before it was revoked.
+def taken_back(session: Session, job: Job, its_jobs: Sequence[Job]) -> JobFailed | None:
+    """Say why a job is not run, or not published, that rests on what a revoked artifact is of.
 
-    One that was built anew since is another, even where its bytes are the same.
+    What was made anew since is another, even where its bytes are the same.
     """
-    origin = None if compiled is None else jobs.find(session, compiled.cached_from or "")
-    engine = None if origin is None else engine_of(origin.result)
-    if origin is None or engine is None or origin.withdrawn_at is None:
-        return None
-    found = artifacts.revoked_with(session, origin.tenant_id, engine["digest"])
-    if found is None:
-        return None
+    origins = {row.cached_from or row.id: row for row in rests_on(job, its_jobs)}
+    found = artifacts.revoked_of(session, job.tenant_id, origins.keys())
+    return None if found is None else _refusal(origins[found[1]], found[0])
+
+
+def _refusal(row: Job, found: Artifact) -> JobFailed:
+    whose = "" if row.twin is None else " of its twin"
     return JobFailed(
-        "The engine was revoked while this build was under way.",
+        f"{_WHAT[Stage(row.stage)]}{whose} was revoked while this build was under way.",
         blame=Blame.PERSON,
         code="engine_revoked",
-        why=f"It was taken from the cache, and {found.digest} was revoked:"
-        f" {found.revoked_reason or 'no reason is known'}.",
-        fix="Submit the build again: the engine is built anew.",
+        why=f"{found.digest} came of the same work, and was revoked:"
+        f" {(found.revoked_reason or 'no reason is known').rstrip('.')}.",
+        fix="Submit the build again: what was revoked is made anew.",
         artifact=found.digest,
     )

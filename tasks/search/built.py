@@ -16,6 +16,7 @@ from storage.database import Session
 from storage.models import Build, Candidate
 from tasks.chains import telling
 from tasks.comparing.subjects import engine_file
+from tasks.revoke import taken_back
 from tasks.search import outcome
 
 
@@ -52,7 +53,7 @@ def _gone(said: str) -> Outcome:
 
 
 def drop_revoked(session: Session, candidate: Candidate) -> None:
-    """Let a candidate whose artifact was revoked meanwhile be one that cannot be chosen."""
+    """Let a candidate that was revoked meanwhile, or what it rests on, be one not to be chosen."""
     digest = (candidate.outcome or {}).get("artifact")
     if digest is None:
         return
@@ -63,6 +64,13 @@ def drop_revoked(session: Session, candidate: Candidate) -> None:
             code="artifact_revoked", blame=Blame.PERSON, message=f"{digest} was revoked."
         )
         candidate.outcome = outcome.failed(failure).model_dump(mode="json")
+        return
+    every = jobs.of_build(session, made.tenant_id, made.build_id)
+    its_jobs = [row for row in every if row.target == made.target]
+    publish = next(row for row in its_jobs if row.id == made.job_id)
+    error = taken_back(session, publish, its_jobs)
+    if error is not None:
+        candidate.outcome = outcome.failed(error.as_failure()).model_dump(mode="json")
 
 
 def let_out(session: Session, candidate: Candidate) -> None:

@@ -82,7 +82,7 @@ _CODES: dict[str, str] = {
     "engine_malformed": "The engine that was written cannot be right.",
     "engine_missing": "A finished compile job has no engine.",
     "engine_not_finite": "The engine gives NaN or infinity where the original does not.",
-    "engine_revoked": "A cached engine was revoked while a build was under way with it.",
+    "engine_revoked": "What a build rests on, or its twin, was revoked while it was under way.",
     "engine_run_failed": "The engine does not run.",
     "engine_stripped": "The engine has no weights: it was built so that a refit puts them in.",
     "enrolment_refused": "The node's enrolment token is wrong.",

@@ -27,7 +27,8 @@ def test_what_was_revoked_is_gone_with_its_reason(api: Served) -> None:
     assert (told.digest, told.build, told.reason) == (made.digest, made.build_id, WHY)
     assert revoked(api, made, "another reason") == told
 
-    asked = (path, f"{path}/summary", f"{path}/attestations", f"/v1/blobs/{made.engine_digest}")
+    paths = (path, f"{path}/summary", f"{path}/attestations")
+    asked = (*paths, f"/v1/blobs/{made.engine_digest}", f"/v1/blobs/{made.digest}")
     with api.client(Scope.DEPLOY) as deploys:
         answers = [deploys.get(each) for each in asked]
     with api.client(Scope.READ) as reads:

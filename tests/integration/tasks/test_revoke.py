@@ -71,8 +71,8 @@ def test_a_build_that_took_the_engine_from_the_cache_before_does_not_let_it_out(
     _, digest = published(scene, node)
     under_way = scene.submit(CPU, seed=7)
     assert scene.job(under_way, Stage.COMPILE).cached_from is not None
-    taken_back(scene, digest)
     scene.run(node, under_way)
+    taken_back(scene, digest)
     scene.publish()
 
     job = scene.job(under_way, Stage.PUBLISH)
