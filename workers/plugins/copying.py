@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,10 @@ MODE = 0o444
 _NOT_THE_FILES = frozenset({errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
 """What says something of this machine now, and nothing of a library."""
 Stop = Callable[[], str | None]
+
+
+class Unread(OSError):
+    """What a library's file answers while it is read; no word of where its copy is written."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def _one(shelf: Shelf, backend: str, digest: str, folder: Path, stop: Stop) -> P
         raise _unreadable(library, error) from error
     try:
         there = copy_hashed(source, goal, stop)
-    except OSError as error:
+    except Unread as error:
         if error.errno in _NOT_THE_FILES:
             raise
         raise _unreadable(library, error) from error
@@ -88,11 +92,13 @@ def copy_hashed(source: int, goal: Path, stop: Stop = lambda: None) -> str:
     """Copy what is left of an open file to a new one that nobody may write; return its digest.
 
     Raises:
+        Unread: it cannot be read to its end.
+        OSError: the copy cannot be written.
         TransferStopped: ``stop`` gave a reason.
     """
     hasher, copied = hashlib.sha256(), 0
     with goal.open("xb") as stream:
-        for chunk in chunks_of(source):
+        for chunk in _read(source):
             if stop() is not None:
                 raise TransferStopped
             copied += len(chunk)
@@ -102,6 +108,13 @@ def copy_hashed(source: int, goal: Path, stop: Stop = lambda: None) -> str:
             stream.write(chunk)
         os.fchmod(stream.fileno(), MODE)
     return f"sha256:{hasher.hexdigest()}"
+
+
+def _read(source: int) -> Iterator[bytes]:
+    try:
+        yield from chunks_of(source)
+    except OSError as error:
+        raise Unread(*error.args) from error
 
 
 def _unreadable(library: Library, error: OSError) -> JobFailed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,6 +125,23 @@ def test_what_this_machine_lacks_for_now_takes_no_library_away(
         raise OSError(number, "no")
 
     monkeypatch.setattr(copying, "opened", none)
+    with pytest.raises(OSError, match="no"):
+        copied(NAMED, shelf, tmp_path / "job", never)
+    assert gone == []
+
+
+@pytest.mark.parametrize("number", [errno.EFBIG, errno.EIO, errno.EROFS])
+def test_a_copy_that_cannot_be_written_takes_no_library_away(
+    shelf: Shelf,
+    tmp_path: Path,
+    gone: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    def refused(_fd: int, _mode: int) -> None:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(os, "fchmod", refused)
     with pytest.raises(OSError, match="no"):
         copied(NAMED, shelf, tmp_path / "job", never)
     assert gone == []
