@@ -16,6 +16,9 @@ from workers import asking
 from workers.plugins.copying import copy_hashed
 from workers.plugins.folder import Library, look, opened
 
+MOST_BYTES_WITH_OPERATORS = 64 << 10
+"""Libraries beyond are announced without their operators: a node says only so much of itself."""
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -48,8 +51,14 @@ def tried(folder: Path, backends: Sequence[BackendDescription]) -> Tried:
             found.absent[library.label] = said
         else:
             found.libraries.append(library)
-            found.descriptions.setdefault(library.backend, []).append(said)
+            told = found.descriptions.setdefault(library.backend, [])
+            told.append(said if _room(found, said) else said.model_copy(update={"operators": None}))
     return found
+
+
+def _room(found: Tried, more: PluginDescription) -> bool:
+    rows = [more, *(row for told in found.descriptions.values() for row in told)]
+    return sum(len(row.model_dump_json()) for row in rows) <= MOST_BYTES_WITH_OPERATORS
 
 
 def _try(library: Library) -> PluginDescription | str:
