@@ -5,6 +5,9 @@ What crashes there takes nobody with it.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -24,7 +27,7 @@ def ask(arguments: Sequence[str]) -> str:
         CalledProcessError: it ended with another status, or by a signal.
         TimeoutExpired: it did not end in time.
     """
-    return _run(arguments, stderr=subprocess.PIPE, timeout=TIMEOUT_S)
+    return _run(arguments, alone=True, timeout=TIMEOUT_S)
 
 
 def ask_whole(arguments: Sequence[str], seconds: float | None) -> str:
@@ -34,22 +37,44 @@ def ask_whole(arguments: Sequence[str], seconds: float | None) -> str:
         CalledProcessError: it ended with another status, or by a signal.
         TimeoutExpired: it did not end within so many seconds.
     """
-    return _run(arguments, stderr=None, timeout=seconds)
+    return _run(arguments, alone=False, timeout=seconds)
 
 
-def _run(arguments: Sequence[str], stderr: int | None, timeout: float | None) -> str:
+def _run(arguments: Sequence[str], *, alone: bool, timeout: float | None) -> str:
+    """Run a probe; what one that is ``alone`` leaves behind is ended with it.
+
+    It writes to files: a process that it leaves behind would hold a pipe open.
+    """
+    words = [sys.executable, "-P", "-m", "workers.probe", *arguments]
     with tempfile.TemporaryDirectory(prefix="probe-") as folder:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "workers.probe", *arguments],
-            check=True,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            timeout=timeout,
-            cwd=folder,
-            env=child_environment(Path(folder)),
-        )
-    return (done.stdout.strip().splitlines() or [""])[-1]
+        said, wrong = Path(folder, "said"), Path(folder, "wrong")
+        with said.open("wb") as out, wrong.open("wb") as err:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err if alone else None,
+                cwd=folder,
+                env=child_environment(Path(folder)),
+                start_new_session=alone,
+            )
+        try:
+            status = process.wait(timeout)
+        finally:
+            _end(process, alone=alone)
+        texts = [path.read_bytes().decode(errors="replace").strip() for path in (said, wrong)]
+        if status != 0:
+            raise subprocess.CalledProcessError(status, words, *texts)
+    return (texts[0].splitlines() or [""])[-1]
+
+
+def _end(process: subprocess.Popen[bytes], *, alone: bool) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if alone:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    process.wait()
 
 
 def last_words(error: subprocess.CalledProcessError) -> str:

@@ -28,6 +28,8 @@ from workers.plugins.folder import Library
 from workers.settings import show_gpus
 from workers.tool_script import ask_versions, version_of
 
+MOST_OPERATORS = 256
+"""How many of a library's operators are announced."""
 _WHOLE_S = asking.TIMEOUT_S * (len(MODULES) + 1)
 DEVICES: TypeAdapter[list[Device]] = TypeAdapter(list[Device])
 
@@ -155,16 +157,18 @@ def _load(name: str, library: Path) -> PluginDescription:
     backend = open_backend(name)
     if not isinstance(backend, TakesPlugins):
         raise NotServed(f"{name} loads no plugins.", code="plugin_backend")
+    operators = backend.take_plugin(library)
     return PluginDescription(
         name=library.name,
         digest=digest_of_file(library),
-        operators=backend.take_plugin(library),
+        operators=None if operators is None else operators[:MOST_OPERATORS],
     )
 
 
 def _leave(said: str, status: int) -> NoReturn:
     """End at once: what a library does while it is torn down is no matter here."""
-    print(said, file=sys.stderr if status else sys.stdout, flush=True)
+    # On a line of its own, whatever the library has printed while it was loaded.
+    print(f"\n{said}", file=sys.stderr if status else sys.stdout, flush=True)
     os._exit(status)
 
 

@@ -5,6 +5,7 @@ What a job loads is its copy, so it is what was hashed, whatever becomes of the 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Callable, Sequence
@@ -14,11 +15,13 @@ from pathlib import Path
 from enginefarm.errors import JobFailed
 from enginefarm.plugins import Named
 from enginefarm.state import Blame
-from workers.plugins.folder import Library, chunks_of, opened
+from workers.plugins.folder import MOST_BYTES, Library, chunks_of, opened
 from workers.transfer import TransferStopped
 
 COPIES = "plugins"
 MODE = 0o444
+_NOT_THE_FILES = frozenset({errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOSPC})
+"""What says something of this machine now, and nothing of a library."""
 Stop = Callable[[], str | None]
 
 
@@ -64,10 +67,15 @@ def _one(shelf: Shelf, backend: str, digest: str, folder: Path, stop: Stop) -> P
     try:
         source = opened(library.path)
     except OSError as error:
-        said = error.strerror or str(error)
-        raise _missing(backend, digest, f"{library.label}: {said.lower()}.") from error
+        if error.errno in _NOT_THE_FILES:
+            raise
+        raise _unreadable(library, error) from error
     try:
         there = copy_hashed(source, goal, stop)
+    except OSError as error:
+        if error.errno in _NOT_THE_FILES:
+            raise
+        raise _unreadable(library, error) from error
     finally:
         os.close(source)
     if there != digest:
@@ -82,15 +90,23 @@ def copy_hashed(source: int, goal: Path, stop: Stop = lambda: None) -> str:
     Raises:
         TransferStopped: ``stop`` gave a reason.
     """
-    hasher = hashlib.sha256()
+    hasher, copied = hashlib.sha256(), 0
     with goal.open("xb") as stream:
         for chunk in chunks_of(source):
             if stop() is not None:
                 raise TransferStopped
+            copied += len(chunk)
             hasher.update(chunk)
+            if copied > MOST_BYTES:
+                break  # it has grown beyond what is taken, and is no longer what it was
             stream.write(chunk)
         os.fchmod(stream.fileno(), MODE)
     return f"sha256:{hasher.hexdigest()}"
+
+
+def _unreadable(library: Library, error: OSError) -> JobFailed:
+    said = error.strerror or str(error)
+    return _missing(library.backend, library.digest, f"{library.label}: {said.lower()}.")
 
 
 def _missing(backend: str, digest: str, why: str) -> JobFailed:

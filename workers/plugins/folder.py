@@ -21,6 +21,7 @@ from enginefarm.plugins import TAKES_PLUGINS, plain_name
 MOST_BYTES = 2 << 30
 MOST_LIBRARIES = 64
 """Of one backend."""
+MOST_LINKS = 40
 SUFFIX = ".so"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 log = structlog.get_logger(__name__)
@@ -57,6 +58,7 @@ def look(folder: Path) -> Looked:
     """Return the libraries of a folder, in the order of their names, and what is refused."""
     found = Looked([], {})
     try:
+        require_way(folder)
         _require_own(folder)
         inside = sorted(folder.iterdir())
     except (OSError, _Refused) as error:
@@ -68,6 +70,7 @@ def look(folder: Path) -> Looked:
             found.refused[plain_name(place.name)] = why
             continue
         try:
+            require_way(place)
             _require_own(place)
             files = sorted(place.iterdir())
         except (OSError, _Refused) as error:
@@ -102,8 +105,7 @@ def _library(backend: str, path: Path) -> Library:
         )
     if path.suffix != SUFFIX:
         raise _Refused(f"its name does not end in {SUFFIX}")
-    if path.is_symlink():
-        _require_own(path.resolve(strict=True).parent)
+    require_way(path)
     return Library(backend=backend, name=path.name, path=path, digest=_digest(backend, path))
 
 
@@ -111,6 +113,7 @@ def _digest(backend: str, path: Path) -> str:
     fd = opened(path)
     try:
         told = os.fstat(fd)
+        _require_owner("it", told)
         if told.st_mode & _OTHERS_WRITE:
             raise _Refused("its group or others may write it: chmod go-w")
         if told.st_size > MOST_BYTES:
@@ -135,13 +138,53 @@ def opened(path: Path) -> int:
     raise OSError("it is no plain file")
 
 
-def _require_own(folder: Path) -> None:
+def require_way(path: Path) -> None:
+    """Refuse a path that others could make lead elsewhere, by any folder or link on its way.
+
+    Where only owners may rename what is theirs (sticky, as the folder for temporary files is),
+    whose a thing is decides.
+
+    Raises:
+        OSError: something on the way is not there.
+    """
+    place, parts, links = Path(path.anchor or "/"), list(path.absolute().parts[1:]), 0
+    while parts:
+        part = parts.pop(0)
+        if part == os.pardir:
+            place = place.parent
+            continue
+        _require_own(place, sticky=True)
+        here = place / part
+        told = here.lstat()
+        if not stat.S_ISLNK(told.st_mode):
+            place = here
+            continue
+        _require_owner(f"the link {here}", told)
+        links += 1
+        if links > MOST_LINKS:
+            raise _Refused("too many links lead to it")
+        goal = here.readlink()
+        place = Path(goal.anchor) if goal.is_absolute() else place
+        parts = [*goal.parts[1 if goal.is_absolute() else 0 :], *parts]
+
+
+def _require_own(folder: Path, *, sticky: bool = False) -> None:
     """Refuse a folder in which others could lay another file under the same name."""
     told = folder.stat()
     if not stat.S_ISDIR(told.st_mode):
         raise _Refused("it is no folder")
-    if told.st_mode & _OTHERS_WRITE:
+    _require_owner(f"the folder {folder}", told)
+    shared = sticky and told.st_mode & stat.S_ISVTX
+    if told.st_mode & _OTHERS_WRITE and not shared:
         raise _Refused(f"the group or others may write the folder {folder}: chmod go-w")
+
+
+def _require_owner(what: str, told: os.stat_result) -> None:
+    """Refuse what belongs to somebody else, who may write it whenever he likes."""
+    if told.st_uid not in {0, os.geteuid()}:
+        raise _Refused(
+            f"{what} belongs to user {told.st_uid}: chown it to root, or to the node's user"
+        )
 
 
 def _words(error: Exception) -> str:

@@ -56,9 +56,10 @@ def _try(library: Library) -> PluginDescription | str:
     try:
         with tempfile.TemporaryDirectory(prefix="plugin-") as folder:
             copy = Path(folder) / library.name
-            _copy(library, copy)
+            if _copied(library, copy) != library.digest:
+                return "it was changed while it was looked at"
             said = asking.ask(["--backend", library.backend, "--plugin", str(copy)])
-        told = PluginDescription.model_validate_json(said)
+        return PluginDescription.model_validate_json(said)
     except subprocess.CalledProcessError as error:
         return asking.last_words(error)
     except subprocess.TimeoutExpired:
@@ -67,12 +68,11 @@ def _try(library: Library) -> PluginDescription | str:
         return f"what it said of itself is not understood: {error.errors()[0]['msg']}"
     except OSError as error:
         return error.strerror or str(error)
-    return told if told.digest == library.digest else "it was changed while it was looked at"
 
 
-def _copy(library: Library, goal: Path) -> None:
+def _copied(library: Library, goal: Path) -> str:
     source = opened(library.path)
     try:
-        copy_hashed(source, goal)
+        return copy_hashed(source, goal)
     finally:
         os.close(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from workers.backends.base import ModelSource, TakesPlugins
 from workers.backends.onnxruntime import OnnxRuntime
 from workers.checking.whole import check_model
 from workers.plugins import trying
+from workers.plugins.folder import Looked, look
 
 CPU = Target.parse("onnxruntime@cpu")
 HERE = [BackendDescription(name="onnxruntime", version="1", builds=["cpu"], measures=["cpu"])]
@@ -55,6 +57,52 @@ def test_what_loads_is_announced_and_what_crashes_or_is_none_is_only_absent(tmp_
     assert found.absent.keys() == {"onnxruntime/crashing.so", "onnxruntime/empty.so"}
     assert "status -" in found.absent["onnxruntime/crashing.so"]
     assert "RegisterCustomOps" in found.absent["onnxruntime/empty.so"]
+
+
+def loading(folder: Path, name: str, body: str) -> Path:
+    """Return a library that is taken, and does something while it is loaded."""
+    source = f"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+void *RegisterCustomOps(void *options, void *api) {{ return 0; }}
+__attribute__((constructor)) static void begin(void) {{ {body} }}
+"""
+    return custom.compiled(folder, name, source)
+
+
+def test_what_a_library_does_while_it_loads_keeps_neither_it_nor_others_away(
+    tmp_path: Path,
+) -> None:
+    bodies = {
+        "no-utf8": r'write(1, "caf\xe9\n", 5); write(2, "caf\xe9\n", 5);',
+        "no-newline": 'write(1, "loading...", 10);',
+        "leaves-a-child": "if (fork() == 0) { for (;;) pause(); }",
+    }
+    libraries = [loading(tmp_path, name, body) for name, body in bodies.items()]
+    found = trying.tried(custom.laid(tmp_path, *libraries), HERE)
+    assert found.absent == {}
+    assert [row.name for row in found.libraries] == [
+        "custom.so",
+        *sorted(f"{n}.so" for n in bodies),
+    ]
+
+
+def test_what_was_not_hashed_is_not_run_to_try_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, plugins = tmp_path / "ran", custom.laid(tmp_path)
+    other = loading(tmp_path, "other", f'fclose(fopen("{mark}", "w"));')
+
+    def looked(place: Path) -> Looked:
+        found = look(place)
+        shutil.copyfile(other, place / "onnxruntime" / "custom.so")
+        return found
+
+    monkeypatch.setattr(trying, "look", looked)
+    found = trying.tried(plugins, HERE)
+    assert found.absent == {"onnxruntime/custom.so": "it was changed while it was looked at"}
+    assert not mark.exists()
 
 
 def test_a_library_of_a_backend_that_does_not_load_here_is_absent(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from enginefarm.digest import digest_of
 from enginefarm.errors import JobFailed
 from enginefarm.state import Blame
+from workers.plugins import copying
 from workers.plugins.copying import Shelf, copied
 from workers.plugins.folder import Library
 from workers.transfer import TransferStopped
@@ -93,3 +96,51 @@ def test_a_job_that_is_stopped_is_not_made_to_wait_for_a_copy(shelf: Shelf, tmp_
 def test_a_job_without_plugins_has_none(tmp_path: Path) -> None:
     assert copied({}, Shelf(), tmp_path / "job", never) == {}
     assert not (tmp_path / "job").exists()
+
+
+def test_a_file_that_cannot_be_read_to_its_end_is_missing_and_told(
+    shelf: Shelf, tmp_path: Path, gone: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_fd: int) -> Iterator[bytes]:
+        yield DATA[:4]
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(copying, "chunks_of", broken)
+    with pytest.raises(JobFailed) as refused:
+        copied(NAMED, shelf, tmp_path / "job", never)
+    assert (refused.value.code, refused.value.blame) == ("plugin_missing", Blame.NODE)
+    assert gone == [("onnxruntime", DIGEST)]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
+def test_what_this_machine_lacks_for_now_takes_no_library_away(
+    shelf: Shelf,
+    tmp_path: Path,
+    gone: list[tuple[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    def none(_path: Path) -> int:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(copying, "opened", none)
+    with pytest.raises(OSError, match="no"):
+        copied(NAMED, shelf, tmp_path / "job", never)
+    assert gone == []
+
+
+def test_of_a_file_that_has_grown_no_more_is_copied_than_a_library_may_have(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "MOST_BYTES", len(DATA))
+    endless = [DATA] * 3 + [b""]
+
+    def without_end(_fd: int) -> Iterator[bytes]:
+        while endless:
+            yield endless.pop(0)
+
+    monkeypatch.setattr(copying, "chunks_of", without_end)
+    with pytest.raises(JobFailed) as refused:
+        copied(NAMED, shelf, tmp_path / "job", never)
+    assert refused.value.code == "plugin_changed"
+    assert len(endless) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -38,14 +39,65 @@ def test_a_library_is_known_by_the_digest_of_its_bytes(plugins: Path) -> None:
 
 
 def test_a_link_to_a_plain_file_is_taken_by_its_own_name(plugins: Path, tmp_path: Path) -> None:
-    real = tmp_path / "real.so"
-    real.write_bytes(b"code")
-    real.chmod(0o644)
-    (plugins / "onnxruntime" / "lib.so").symlink_to(real)
+    beside = tmp_path / "beside"
+    beside.mkdir(mode=0o755)
+    (beside / "real.so").write_bytes(b"code")
+    (beside / "real.so").chmod(0o644)
+    (plugins / "onnxruntime" / "lib.so").symlink_to("../../beside/real.so")
     (found,) = look(plugins).libraries
     assert (found.name, found.digest) == ("lib.so", digest_of(b"code"))
-    tmp_path.chmod(0o777)
+    beside.chmod(0o777)
     assert "may write the folder" in look(plugins).refused["onnxruntime/lib.so"]
+    beside.chmod(0o1777)  # what is sticky keeps others from laying another file under its name
+    assert look(plugins).libraries
+
+
+def test_a_link_that_leads_through_a_folder_of_others_is_refused(
+    plugins: Path, tmp_path: Path
+) -> None:
+    clean, shared = tmp_path / "clean", tmp_path / "shared"
+    clean.mkdir(mode=0o755)
+    shared.mkdir()
+    shared.chmod(0o777)
+    lay(plugins, "lib.so").rename(clean / "real.so")
+    (shared / "link.so").symlink_to(clean / "real.so")
+    (plugins / "onnxruntime" / "lib.so").symlink_to(shared / "link.so")
+    looked = look(plugins)
+    assert not looked.libraries
+    assert f"the folder {shared}" in looked.refused["onnxruntime/lib.so"]
+    (plugins / "onnxruntime" / "lib.so").unlink()
+    (plugins / "onnxruntime" / "lib.so").symlink_to("lib.so")
+    assert look(plugins).refused["onnxruntime/lib.so"] == "too many links lead to it"
+
+
+def test_a_folder_that_others_could_put_another_in_the_place_of_is_refused(
+    plugins: Path, tmp_path: Path
+) -> None:
+    lay(plugins, "lib.so")
+    tmp_path.chmod(0o777)
+    looked = look(plugins)
+    assert not looked.libraries
+    assert f"the folder {tmp_path}" in looked.refused[str(plugins)]
+
+
+@pytest.mark.parametrize("place", ["onnxruntime/lib.so", "onnxruntime", "."])
+def test_what_belongs_to_somebody_else_is_refused(
+    plugins: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    lay(plugins, "lib.so")
+    strange, real = (plugins / place).stat().st_ino, folder._require_owner
+
+    def told(what: str, seen: os.stat_result) -> None:
+        # Nobody but root may give a file away: the rule is told that this one was.
+        owner = list(seen)
+        owner[stat.ST_UID] = 12345 if seen.st_ino == strange else seen.st_uid
+        real(what, os.stat_result(owner))
+
+    assert look(plugins).libraries
+    monkeypatch.setattr(folder, "_require_owner", told)
+    looked = look(plugins)
+    assert not looked.libraries
+    assert "belongs to user 12345" in " ".join(looked.refused.values())
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646])
