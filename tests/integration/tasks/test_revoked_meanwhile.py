@@ -7,6 +7,8 @@ from typing import Any
 from enginefarm.spec import BuildSpec
 from enginefarm.state import ArtifactState, BuildState, JobState, Stage
 from storage import artifacts
+from tasks.farm import Farm
+from tasks.reconciler import reconcile
 from tasks.revoke import revoke
 from tasks.routing import NODE_STAGES
 from tests.integration.tasks.compared import artifact, asked
@@ -15,6 +17,7 @@ from tests.integration.tasks.scene import Scene
 from tests.integration.tasks.searching import Answering, Searching
 from tests.integration.tasks.test_precisions import dataset, int8
 
+GIB = 1 << 30
 BASIC: dict[str, Any] = {"options": {"compile": {"graph_optimization": "basic"}}}
 
 
@@ -127,6 +130,19 @@ def test_nothing_is_measured_beside_a_twin_that_was_revoked_nor_let_out_with_suc
     anew = scene.submit(**int8(scene))
     assert scene.job(anew, Stage.COMPILE).cached_from is not None, "of the engine all is well"
     assert scene.twin(anew)[Stage.COMPILE].cached_from is None
+
+
+def test_what_waits_for_a_node_does_not_wait_for_one_any_more(scene: Scene, farm: Farm) -> None:
+    large = FakeNode(farm, "large", memory_bytes=8 * GIB, took={Stage.BENCHMARK: 6 * GIB})
+    digest = out(scene, large, scene.submit())
+    FakeNode(farm, "small", memory_bytes=4 * GIB)
+    scene.silence(large.node_id, 3600)
+    reconcile(farm)
+    build_id = scene.submit(seed=7, wait_for_node=600)
+    assert scene.job(build_id, Stage.BENCHMARK).state is JobState.WAITING
+    take_back(scene, digest)
+    reconcile(farm)
+    assert "The engine was revoked" in refused(scene, build_id, Stage.BENCHMARK, digest)
 
 
 def test_a_comparison_that_runs_while_one_is_revoked_is_not_signed(
