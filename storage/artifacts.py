@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from sqlalchemy import and_, func, or_, select
+from sqlalchemy import Select, and_, func, or_, select
 
 from enginefarm.errors import NotFound
 from enginefarm.state import ArtifactState
@@ -71,23 +71,8 @@ def revoke(row: Artifact, reason: str, key_id: str) -> None:
 
 def revoked_with(session: Session, tenant_id: str, digest: str) -> Artifact | None:
     """Return the artifact of the tenant that was revoked last and is, or names, these bytes."""
-    return session.scalar(
-        select(Artifact)
-        .outerjoin(
-            ArtifactFile,
-            and_(
-                ArtifactFile.tenant_id == Artifact.tenant_id,
-                ArtifactFile.artifact_digest == Artifact.digest,
-            ),
-        )
-        .where(
-            Artifact.tenant_id == tenant_id,
-            Artifact.state == ArtifactState.REVOKED,
-            (Artifact.digest == digest) | (ArtifactFile.blob_digest == digest),
-        )
-        .order_by(Artifact.revoked_at.desc(), Artifact.digest)
-        .limit(1)
-    )
+    found = _with_bytes(tenant_id, digest, ArtifactState.REVOKED)
+    return session.scalar(found.order_by(Artifact.revoked_at.desc(), Artifact.digest).limit(1))
 
 
 def revoked_of(
@@ -118,20 +103,22 @@ def revoked_of(
 
 def published_with(session: Session, tenant_id: str, digest: str) -> bool:
     """Tell whether a published artifact of the tenant is, or names, these bytes."""
-    found = session.scalar(
-        select(Artifact.digest)
-        .outerjoin(
-            ArtifactFile,
-            and_(
-                ArtifactFile.tenant_id == Artifact.tenant_id,
-                ArtifactFile.artifact_digest == Artifact.digest,
-            ),
-        )
+    found = _with_bytes(tenant_id, digest, ArtifactState.PUBLISHED)
+    return session.scalar(found.limit(1)) is not None
+
+
+def _with_bytes(tenant_id: str, digest: str, state: ArtifactState) -> Select[Artifact]:
+    """Find a tenant's artifacts in a state that are, or name, these bytes."""
+    its_files = and_(
+        ArtifactFile.tenant_id == Artifact.tenant_id,
+        ArtifactFile.artifact_digest == Artifact.digest,
+    )
+    return (
+        select(Artifact)
+        .outerjoin(ArtifactFile, its_files)
         .where(
             Artifact.tenant_id == tenant_id,
-            Artifact.state == ArtifactState.PUBLISHED,
+            Artifact.state == state,
             (Artifact.digest == digest) | (ArtifactFile.blob_digest == digest),
         )
-        .limit(1)
     )
-    return found is not None
